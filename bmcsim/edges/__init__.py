@@ -1,0 +1,1 @@
+"""One folder per outside system; edges do I/O and never import each other."""

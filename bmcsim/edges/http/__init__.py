@@ -1,0 +1,1 @@
+"""HTTP: the Redfish port with its fast lane, and the admin listener."""

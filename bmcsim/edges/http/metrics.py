@@ -1,0 +1,93 @@
+"""Counters of the Redfish port, and the Prometheus exposition of them. No label ever names a BMC."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from bmcsim.fleet.registry import Fleet
+
+BOUNDS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+
+class Metrics:
+    """Plain integers, cheap to add to."""
+
+    __slots__ = (
+        "buckets",
+        "classes",
+        "connections_closed",
+        "connections_opened",
+        "dropped",
+        "lag",
+        "lag_max",
+        "seconds",
+    )
+
+    def __init__(self) -> None:
+        self.classes = [0] * 6
+        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.seconds = 0.0
+        self.dropped = 0
+        self.connections_opened = 0
+        self.connections_closed = 0
+        self.lag = 0.0
+        self.lag_max = 0.0
+
+    def observe(self, status: int, seconds: float) -> None:
+        """One answered request. seconds: from the complete request to the written answer."""
+        self.classes[status // 100] += 1
+        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+
+class FleetCollector(Collector):
+    """Computes everything at the scrape."""
+
+    def __init__(self, metrics: Metrics, fleet: Fleet, timers: Callable[[], int]) -> None:
+        self._metrics, self._fleet, self._timers = metrics, fleet, timers
+
+    def collect(self) -> Iterator[Metric]:
+        """The metric families."""
+        metrics = self._metrics
+        requests = CounterMetricFamily("bmcsim_http_requests", "Answered requests by status class.", labels=["class"])
+        for index in range(1, 6):
+            requests.add_metric([f"{index}xx"], metrics.classes[index])
+        yield requests
+        yield CounterMetricFamily(
+            "bmcsim_http_dropped", "Requests whose connection was closed without an answer.", value=metrics.dropped
+        )
+        total, buckets = 0, []
+        for bound, count in zip((*map(str, BOUNDS), "+Inf"), metrics.buckets, strict=True):
+            total += count
+            buckets.append((bound, float(total)))
+        yield HistogramMetricFamily(
+            "bmcsim_http_request_duration_seconds",
+            "From the complete request to the written answer.",
+            buckets=buckets,
+            sum_value=metrics.seconds,
+        )
+        opened, closed = metrics.connections_opened, metrics.connections_closed
+        yield GaugeMetricFamily("bmcsim_http_connections", "Open connections.", value=opened - closed)
+        yield CounterMetricFamily("bmcsim_http_connections_opened", "Connections accepted.", value=opened)
+        yield GaugeMetricFamily("bmcsim_event_loop_lag_seconds", "How late the last loop tick was.", value=metrics.lag)
+        yield GaugeMetricFamily(
+            "bmcsim_event_loop_lag_max_seconds", "The latest tick since the last scrape.", value=metrics.lag_max
+        )
+        metrics.lag_max = 0.0
+        states = Counter((bmc.identity.kind.value, bmc.power.shown, bmc.service.value) for bmc in self._fleet)
+        bmcs = GaugeMetricFamily("bmcsim_bmcs", "BMCs by kind and state.", labels=["kind", "power", "service"])
+        for labels, count in sorted(states.items()):
+            bmcs.add_metric(labels, count)
+        yield bmcs
+        yield GaugeMetricFamily("bmcsim_bmcs_expected", "BMCs of the fleet file.", value=self._fleet.expected)
+        yield GaugeMetricFamily("bmcsim_timers", "Pending timers.", value=self._timers())
+
+
+def registry_of(collector: FleetCollector) -> CollectorRegistry:
+    """A registry with the fleet's metrics alone."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry

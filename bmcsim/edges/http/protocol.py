@@ -1,0 +1,436 @@
+"""The fast lane: complete, small requests are answered straight from the parser callbacks.
+
+What is large or chunked goes to the ASGI application, by uvicorn's own request cycle (the slow lane). Both lanes end in
+the same `Context.answer`.
+
+Rule 1: responses leave in the order of their requests; while the slow lane owes one, later requests wait.
+Rule 2: identity and credentials are never kept between requests; only the dialled address belongs to the connection.
+Rule 3: a connection that is dropped for one BMC first delivers what it owes to others.
+
+Of uvicorn this relies on `HttpToolsProtocol` (its constructor, the attributes app, connections, cycle, flow, headers,
+loop, parser, scope, server_state, tasks, transport, and _start_asgi_task), on `RequestResponseCycle` (its constructor,
+disconnected, keep_alive, message_event, more_body, response_complete, send), on `FlowControl` and on `STATUS_LINE`.
+tests/unit/edges/test_uvicorn_contract.py has a test for each; the minor version is pinned.
+"""
+
+import asyncio
+import time
+from collections import deque
+from ipaddress import ip_address
+from typing import Any, cast
+from urllib.parse import unquote
+
+import httptools
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from bmcsim.core.errors import RedfishError
+from bmcsim.edges.http.context import Context, Dropped, request_of
+from bmcsim.redfish.exchange import Request, Response
+from bmcsim.redfish.messages import error_response
+
+_NO_CONTENT = frozenset({204, 304})
+
+
+class Pending:
+    """A complete fast-lane request, and when it was complete (monotonic seconds)."""
+
+    __slots__ = ("fields", "keep_alive", "refusal", "request")
+
+    def __init__(
+        self, request: Request, fields: dict[bytes, bytes], keep_alive: bool, refusal: Response | None
+    ) -> None:
+        self.request, self.fields, self.keep_alive, self.refusal = request, fields, keep_alive, refusal
+
+
+def encode(response: Response, method: str, date: bytes, keep_alive: bool) -> bytes:
+    """A response as it goes over the wire (RFC 9112). HEAD has the Content-Length of GET and no content."""
+    body = response.body
+    connection = b"\r\n" if keep_alive else b"Connection: close\r\n\r\n"
+    if response.status in _NO_CONTENT:
+        return b"".join((STATUS_LINE[response.status], date, response.head, connection))
+    length = b"Content-Length: %d\r\n" % len(body)
+    if method == "HEAD":
+        body = b""
+    return b"".join((STATUS_LINE[response.status], date, response.head, length, connection, body))
+
+
+class Cycle(RequestResponseCycle):
+    """uvicorn's request cycle, which writes header fields as the application gave them."""
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """As uvicorn's; a start message with `bmcsim.response` carries a whole encoded response instead."""
+        encoded = message.get("bmcsim.response")
+        if encoded is None:
+            await super().send(message)
+            return
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        self.response_started = self.response_complete = True
+        self.waiting_for_100_continue = False
+        self.transport.write(cast(bytes, encoded))
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+    def drop(self) -> None:
+        """Close without an answer; what was written before still goes out."""
+        self.response_started = self.response_complete = True
+        self.keep_alive = False
+        self.transport.close()
+
+
+class RedfishProtocol(HttpToolsProtocol):
+    """One connection to the Redfish port."""
+
+    def __init__(self, context: Context, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.context = context
+        self.last_active = context.clock.now().mono
+        self._dialled = ""
+        self._queue: deque[Pending | Cycle] | None = None
+        self._busy = False
+        self._closing = False
+        self._write_paused = False
+        self._in_head = False
+        self._head_size = 0
+        self._slow = False
+        self._fields: dict[bytes, bytes] = {}
+        self._length: int | None = None
+        self._refusal: Response | None = None
+        self._body: list[bytes] = []
+        self.url = b""
+
+    # connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuse what was dialled at an address that is not served."""
+        self.transport = transport
+        self.flow = FlowControl(transport)
+        self.connections.add(self)
+        self.context.metrics.connections_opened += 1
+        if self.context.served is not None and ip_address(self.dialled) not in self.context.served:
+            transport.abort()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Forget the connection; a slow-lane request sees a disconnect."""
+        self.context.metrics.connections_closed += 1
+        self.connections.discard(self)
+        if self.cycle is not None:
+            self.cycle.disconnected = self.cycle.disconnected or not self.cycle.response_complete
+            self.cycle.message_event.set()
+        for waiting in self._queue or ():
+            if isinstance(waiting, Cycle):
+                waiting.disconnected = True
+        self._queue = None
+        self.flow.resume_writing()
+        self.parser = cast(Any, None)
+
+    @property
+    def dialled(self) -> str:
+        """The address that the client dialled; looked up once, and only when something asks."""
+        if not self._dialled:
+            name = self.transport.get_extra_info("sockname")
+            self._dialled = name[0].removeprefix("::ffff:") if name else "?"
+            self.server = (name[0], name[1]) if name else None
+            peer = self.transport.get_extra_info("peername")
+            self.client = (peer[0], peer[1]) if peer else None
+            self.scheme = "https" if self.transport.get_extra_info("sslcontext") else "http"
+        return self._dialled
+
+    def sweep(self, now: float) -> None:
+        """Called every few seconds: close what is idle or too slow with its request."""
+        if self._busy or self._closing:
+            return
+        idle = now - self.last_active
+        if self._in_head and idle > self.context.limits.head_seconds:
+            self._refuse_and_close(error_response(RedfishError(408, "GeneralError")))
+        elif idle > self.context.limits.idle_seconds:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """Finish the request that is being answered, then close."""
+        if self._busy and self.cycle is not None:
+            self.cycle.keep_alive = False
+        else:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        """The client does not read: take no more requests from it."""
+        self._write_paused = True
+        self.flow.pause_writing()
+        self.flow.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._write_paused = False
+        self.flow.resume_writing()
+        self._drain()
+
+    # parsing
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser; everything else happens in its callbacks."""
+        if self._closing:
+            return
+        if not self._in_head:
+            self.last_active = self.context.clock.now().mono
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # The request was answered as if it had not asked; the parser is spent and a new one takes the rest.
+            self.parser = httptools.HttpRequestParser(self)
+            rest = data[upgrade.args[0] :]
+            if rest and not self._closing:
+                self.data_received(rest)
+            return
+        except httptools.HttpParserInvalidMethodError:
+            self._refuse_and_close(error_response(RedfishError(501, "OperationNotAllowed")))
+            return
+        except httptools.HttpParserCallbackError:
+            raise
+        except httptools.HttpParserError:
+            self._refuse_and_close(error_response(RedfishError(400, "UnrecognizedRequestBody")))
+            return
+        if self._in_head:
+            self._head_size += len(data)
+            self._check_head(self._head_size)
+
+    def on_message_begin(self) -> None:
+        """A request starts."""
+        self.url = b""
+        self.headers = []
+        self._in_head = True
+        self._head_size = 0
+        self._slow = False
+        self._length = None
+        self._refusal = None
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the target."""
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header field; names are lower-cased, so that both lanes see the same."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The head is complete: choose the lane, and let a body in or not."""
+        self._in_head = False
+        if self._closing:
+            return
+        fields = dict(self.headers)
+        if len(fields) != len(self.headers):
+            fields = self._with_duplicates()
+        self._fields = fields
+        if len(self.url) > self.context.limits.target or self._head_size > self.context.limits.head:
+            self._check_head(self._head_size)
+            return
+        if b"content-length" not in fields and b"transfer-encoding" not in fields:
+            return
+        if b"transfer-encoding" not in fields:
+            self._length = int(fields[b"content-length"])
+        self._slow = self._length is None or self._length > self.context.limits.fast_body
+        try:
+            refusal = self.context.admit(fields, self.dialled, self._request(b""), self._length)
+        except Dropped:
+            if self._waiting:
+                self._enqueue(Pending(self._request(b""), fields, False, None))
+                self._closing = True
+            else:
+                self._drop()
+            return
+        if refusal is not None:
+            self._refuse_and_close(refusal)
+        elif self._slow:
+            self._start_slow()
+        elif fields.get(b"expect", b"").lower() == b"100-continue" and not self._waiting:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if self._closing:
+            return
+        if not self._slow:
+            self._body.append(body)
+        elif self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.body += body
+            if len(self.cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            self.cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        """The request is complete: answer it, or let it wait for its turn."""
+        if self._closing:
+            return
+        if self._slow:
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.cycle.more_body = False
+                self.cycle.message_event.set()
+            return
+        body = b""
+        if self._body:
+            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            self._body = []
+        parser = self.parser
+        keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        pending = Pending(self._request(body), self._fields, keep_alive, None)
+        if self._waiting:
+            self._enqueue(pending)
+        else:
+            self._answer(pending)
+
+    def _request(self, body: bytes) -> Request:
+        target = self.url.decode("latin-1")
+        if not target.startswith("/"):
+            target = self._origin_form(target)
+        if "%" in target:
+            path, mark, query = target.partition("?")
+            target = unquote(path) + mark + query
+        method = self.parser.get_method().decode("latin-1")
+        return request_of(method, target, self._fields, self.context.clock.now(), body)
+
+    def _origin_form(self, target: str) -> str:
+        """The path of an absolute-form target, whose authority wins over Host (RFC 9112 3.2.2)."""
+        scheme, separator, rest = target.partition("://")
+        if not separator or scheme.lower() not in ("http", "https"):
+            return target
+        authority, slash, path = rest.partition("/")
+        self._fields[b"host"] = authority.encode("latin-1")
+        return slash + path or "/"
+
+    def _with_duplicates(self) -> dict[bytes, bytes]:
+        """First field of each name; list fields are joined (RFC 9110 5.3)."""
+        fields: dict[bytes, bytes] = {}
+        for name, value in self.headers:
+            if name not in fields:
+                fields[name] = value
+            elif name in (b"if-match", b"if-none-match", b"accept"):
+                fields[name] += b", " + value
+            elif name in (b"host", b"content-length", b"authorization", b"x-auth-token"):
+                self._refuse_and_close(error_response(RedfishError(400, "HeaderInvalid", name.decode("latin-1"))))
+                break
+        return fields
+
+    def _check_head(self, size: int) -> None:
+        if len(self.url) > self.context.limits.target:
+            self._refuse_and_close(error_response(RedfishError(414, "InvalidURI", "(too long)")))
+        elif size > self.context.limits.head:
+            self._refuse_and_close(error_response(RedfishError(431, "HeaderInvalid", "(all)")))
+
+    # answering
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether a new request has to wait for others of this connection."""
+        return self._busy or self._write_paused or bool(self._queue)
+
+    def _answer(self, pending: Pending) -> None:
+        started = time.perf_counter()
+        context, request = self.context, pending.request
+        if pending.refusal is not None:
+            self._finish(pending.refusal, request)
+            return
+        try:
+            bmc, response = context.answer(pending.fields, self._dialled or self.dialled, request)
+        except Dropped:
+            self._drop()
+            return
+        self.transport.write(encode(response, request.method, context.date_line(request.moment), pending.keep_alive))
+        if response.actions:
+            context.execute(bmc, response)
+        context.metrics.observe(response.status, time.perf_counter() - started)
+        if not pending.keep_alive:
+            self._closing = True
+            self.transport.close()
+
+    def _finish(self, response: Response, request: Request | None) -> None:
+        method = request.method if request is not None else "GET"
+        moment = self.context.clock.now()
+        self.transport.write(encode(response, method, self.context.date_line(moment), keep_alive=False))
+        self.context.metrics.observe(response.status, 0.0)
+        self._closing = True
+        self.transport.close()
+
+    def _refuse_and_close(self, response: Response) -> None:
+        """Answer without reading on. If others are owed an answer first, the refusal waits behind them."""
+        if self._closing:
+            return
+        if self._waiting:
+            self._enqueue(Pending(Request("GET", "", self.context.clock.now()), {}, False, response))
+            self._closing = True
+        else:
+            self._finish(response, None)
+
+    def _drop(self) -> None:
+        self.context.metrics.dropped += 1
+        self._closing = True
+        self.transport.close()
+
+    def _enqueue(self, waiting: Pending | Cycle) -> None:
+        if self._queue is None:
+            self._queue = deque()
+        self._queue.append(waiting)
+        self.flow.pause_reading()
+
+    def _drain(self) -> None:
+        while self._queue and not self._busy and not self._write_paused and not self.transport.is_closing():
+            waiting = self._queue.popleft()
+            if isinstance(waiting, Cycle):
+                self._busy = True
+                self._start_asgi_task(waiting, self.app)
+            else:
+                self._answer(waiting)
+        if not self._queue and not self._write_paused:
+            self.flow.resume_reading()
+
+    # slow lane
+
+    def _start_slow(self) -> None:
+        request = self._request(b"")
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": self.parser.get_http_version(),
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme or "http",
+            "method": request.method,
+            "path": request.path,
+            "raw_path": self.url.partition(b"?")[0],
+            "query_string": request.query.encode("latin-1"),
+            "root_path": "",
+            "headers": list(self._fields.items()),
+            "state": {"dialled": self.dialled, "fields": self._fields},
+        }
+        self.cycle = Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event(),
+            expect_100_continue=self._fields.get(b"expect", b"").lower() == b"100-continue",
+            keep_alive=self.parser.should_keep_alive() and self.parser.get_http_version() == "1.1",
+            on_response=self.on_response_complete,
+        )
+        self.scope["state"]["cycle"] = self.cycle
+        if self._waiting:
+            self._enqueue(self.cycle)
+        else:
+            self._busy = True
+            self._start_asgi_task(self.cycle, self.app)
+
+    def on_response_complete(self) -> None:
+        """The slow lane is done; what waited goes on."""
+        self._busy = False
+        self.last_active = self.context.clock.now().mono
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self._drain()

@@ -1,0 +1,139 @@
+"""Runs the listeners of one process on one uvloop."""
+
+import asyncio
+import ctypes
+import gc
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from bmcsim.core.clock import Clock
+from bmcsim.edges.http.app import RedfishApp
+from bmcsim.edges.http.context import Context
+from bmcsim.edges.http.protocol import RedfishProtocol
+
+log = logging.getLogger(__name__)
+
+_SWEEP_EVERY = 2
+_TRIM_EVERY = 30
+_GRACE_SECONDS = 10
+
+
+class Listener:
+    """One uvicorn server on one socket."""
+
+    def __init__(self, app: Any, sock: socket.socket, tls: ssl.SSLContext | None, http: Any) -> None:
+        config = uvicorn.Config(
+            app,
+            http=http,
+            ws="none",
+            lifespan="off",
+            loop="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            backlog=4096,
+            ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
+        )
+        self.server = uvicorn.Server(config)
+        self._socket = sock
+
+    async def start(self) -> None:
+        """Accept connections from now on."""
+        self.server.config.load()
+        self.server.lifespan = self.server.config.lifespan_class(self.server.config)
+        await self.server.startup([self._socket])
+
+    async def stop(self) -> None:
+        """Finish what is being answered, then close."""
+        await self.server.shutdown([self._socket])
+
+
+def redfish_listener(context: Context, sock: socket.socket, tls: ssl.SSLContext | None) -> Listener:
+    """The Redfish port: fast lane, and its slow lane behind it."""
+    return Listener(RedfishApp(context), sock, tls, partial(RedfishProtocol, context))
+
+
+def admin_listener(app: ASGIApp, sock: socket.socket) -> Listener:
+    """A plain HTTP port for an ASGI application."""
+    return Listener(app, sock, None, "httptools")
+
+
+class Housekeeper:
+    """One tick a second: loop lag, idle connections, and returning freed memory to the system."""
+
+    def __init__(self, context: Context, listener: Listener, clock: Clock) -> None:
+        self._context, self._listener, self._clock = context, listener, clock
+        self._trim = _malloc_trim()
+        self._count = 0
+        self._due = 0.0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin ticking on the running loop."""
+        self._due = self._clock.now().mono + 1.0
+        self._handle = asyncio.get_running_loop().call_later(1.0, self._tick)
+
+    def stop(self) -> None:
+        """Stop ticking."""
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _tick(self) -> None:
+        now = self._clock.now().mono
+        metrics = self._context.metrics
+        metrics.lag = max(0.0, now - self._due)
+        metrics.lag_max = max(metrics.lag_max, metrics.lag)
+        self._count += 1
+        if self._count % _SWEEP_EVERY == 0:
+            for connection in list(self._listener.server.server_state.connections):
+                connection.sweep(now)  # type: ignore[union-attr]
+        if self._count % _TRIM_EVERY == 0:
+            self._trim()
+        self.start()
+
+
+def _malloc_trim() -> Callable[[], object]:
+    """glibc's malloc_trim, since TLS churn fragments its heap; nothing on other C libraries."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except AttributeError:
+        return lambda: None
+    return lambda: trim(0)
+
+
+async def run(
+    listeners: list[Listener], housekeeper: Housekeeper, build: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Listen first, build after, serve until SIGINT or SIGTERM. What `build` raises ends the process."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    for listener in listeners:
+        await listener.start()
+    housekeeper.start()
+    building = asyncio.create_task(build())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({building, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if building.done():
+            building.result()
+            gc.collect()
+            gc.freeze()
+            await stopping
+        log.info("stopping")
+    finally:
+        building.cancel()
+        stopping.cancel()
+        housekeeper.stop()
+        for listener in listeners:
+            await listener.stop()

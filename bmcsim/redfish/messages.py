@@ -1,0 +1,157 @@
+"""Messages of the Base registry: ids, severities and argument counts are the registry's, the sentences are ours."""
+
+from typing import Any
+
+import orjson
+
+from bmcsim.core.errors import RedfishError
+from bmcsim.redfish.exchange import JSON_HEAD, Response
+
+REGISTRY = "Base.1.22"
+
+_CRITICAL = "Critical"
+_WARNING = "Warning"
+
+MESSAGES: dict[str, tuple[str, str, str]] = {
+    "AccessUnauthorized": (
+        _CRITICAL,
+        "The request needs valid credentials.",
+        "Log in, or send a user name and password that this BMC knows.",
+    ),
+    "ActionParameterMissing": (_WARNING, "Action %1 cannot run without the parameter %2.", "Send the parameter."),
+    "ActionParameterUnknown": (_WARNING, "Action %1 has no parameter %2.", "Leave the parameter out."),
+    "ActionParameterValueNotInList": (
+        _WARNING,
+        "'%1' is not one of the values that parameter %2 of action %3 accepts.",
+        "Choose one of the allowable values of the parameter.",
+    ),
+    "ActionParameterValueTypeError": (
+        _WARNING,
+        "'%1' has the wrong type for parameter %2 of action %3.",
+        "Send a value of the right type.",
+    ),
+    "EmptyJSON": (_WARNING, "The body is an empty JSON object, which asks for nothing.", "Send at least one property."),
+    "GeneralError": (
+        _CRITICAL,
+        "The request failed; the extended information tells why.",
+        "Follow the resolutions of the extended information.",
+    ),
+    "HeaderInvalid": (_CRITICAL, "The header field '%1' is not valid.", "Correct the header field."),
+    "InsufficientPrivilege": (_CRITICAL, "The account may not do this.", "Use an account with the needed privilege."),
+    "InternalError": (
+        _CRITICAL,
+        "The service failed while it handled the request.",
+        "Try again; report it if it happens again.",
+    ),
+    "InvalidURI": (_CRITICAL, "The URI %1 is not one that the service can serve.", "Correct the URI."),
+    "MalformedJSON": (
+        _CRITICAL,
+        "The body is not a JSON object.",
+        "Send a JSON object with the media type application/json.",
+    ),
+    "NoOperation": (
+        _WARNING,
+        "The body names nothing that could be changed.",
+        "Send at least one property that is no annotation.",
+    ),
+    "OperationNotAllowed": (
+        _CRITICAL,
+        "This resource does not support the HTTP method.",
+        "Use one of the methods that the Allow header field lists.",
+    ),
+    "PasswordChangeRequired": (
+        _CRITICAL,
+        "The account is still on its initial password, which has to be changed first, by a PATCH of '%1'.",
+        "Set a new Password on the account resource.",
+    ),
+    "PasswordIncorrectLength": (
+        _CRITICAL,
+        "The new password is too short or too long.",
+        "Choose a length within MinPasswordLength and MaxPasswordLength of the account service.",
+    ),
+    "PayloadTooLarge": (_CRITICAL, "The body is larger than the service accepts.", "Send less."),
+    "PreconditionFailed": (
+        _CRITICAL,
+        "The resource is not in the state that the request expects.",
+        "Read the resource again and repeat the request with its present ETag.",
+    ),
+    "PropertyMissing": (_WARNING, "The property %1 is needed and was not sent.", "Add the property."),
+    "PropertyNotWritable": (_WARNING, "The property %1 cannot be written.", "Leave the property out."),
+    "PropertyUnknown": (_WARNING, "The resource has no property %1.", "Leave the property out."),
+    "PropertyValueNotInList": (
+        _WARNING,
+        "'%1' is not one of the values that the property %2 accepts.",
+        "Choose an accepted value.",
+    ),
+    "PropertyValueOutOfRange": (
+        _WARNING,
+        "'%1' is outside the range of the property %2.",
+        "Choose a value in the range.",
+    ),
+    "PropertyValueTypeError": (
+        _WARNING,
+        "'%1' has the wrong type for the property %2.",
+        "Send a value of the right type.",
+    ),
+    "QueryNotSupportedOnOperation": (
+        _WARNING,
+        "This operation takes no query parameters.",
+        "Leave the query parameters out.",
+    ),
+    "QueryParameterUnsupported": (
+        _WARNING,
+        "The query parameter '%1' is not supported.",
+        "Use what ProtocolFeaturesSupported of the service root lists.",
+    ),
+    "QueryParameterValueFormatError": (
+        _WARNING,
+        "'%1' is not a form that the query parameter %2 takes.",
+        "Correct the value.",
+    ),
+    "QueryParameterOutOfRange": (
+        _WARNING,
+        "'%1' is not in the range %3 of the query parameter %2.",
+        "Choose a value in the range.",
+    ),
+    "ResourceInUse": (
+        _WARNING,
+        "The resource is in a state in which it cannot be changed.",
+        "Wait until the present operation has ended, or ask for the state it is not in yet.",
+    ),
+    "ResourceMissingAtURI": (_CRITICAL, "There is no resource at '%1'.", "Check the URI."),
+    "SessionLimitExceeded": (_CRITICAL, "There are as many sessions as the service allows.", "End a session first."),
+    "StringValueTooLong": (_WARNING, "The text '%1' is longer than %2 characters.", "Send a shorter text."),
+    "UnrecognizedRequestBody": (_WARNING, "The service does not understand this media type.", "Send application/json."),
+}
+
+
+def message(key: str, *args: str, related: str = "") -> dict[str, Any]:
+    """One Message object (DSP0266 9.5.11)."""
+    severity, text, resolution = MESSAGES[key]
+    for number, value in enumerate(args, 1):
+        text = text.replace(f"%{number}", value)
+    body: dict[str, Any] = {
+        "@odata.type": "#Message.v1_2_1.Message",
+        "MessageId": f"{REGISTRY}.{key}",
+        "Message": text,
+        "MessageArgs": list(args),
+        "MessageSeverity": severity,
+        "Resolution": resolution,
+    }
+    if related:
+        body["RelatedProperties"] = [f"#/{related}"]
+    return body
+
+
+def error_response(error: RedfishError) -> Response:
+    """The error object of DSP0266 8.6."""
+    return errors_response(
+        error.status, [message(error.message, *error.arguments, related=error.related)], error.headers
+    )
+
+
+def errors_response(status: int, messages: list[dict[str, Any]], headers: bytes = b"") -> Response:
+    """An error object with one or more messages."""
+    first = messages[0] if len(messages) == 1 else message("GeneralError")
+    body = {"code": first["MessageId"], "message": first["Message"], "@Message.ExtendedInfo": messages}
+    return Response(status, JSON_HEAD + headers, orjson.dumps({"error": body}))

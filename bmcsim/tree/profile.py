@@ -1,0 +1,362 @@
+"""Hardware profiles: the YAML format, its checks, and its expansion into one flat table of resources.
+
+A profile names parts (shared pieces with parameters) and resources. A resource is keyed by its URI; its keys that start
+with a lower-case letter are the format's (``type``, ``repeat``, ``actions``, ...), all others are Redfish properties.
+``{x}`` is a parameter or a repeat variable, filled in while loading; ``${x}`` is a hole, filled in per BMC.
+docs/profiles.md describes the format for authors.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from bmcsim.tree.source import Path_, ProfileError, Source, deep_merge
+
+_PLACE = re.compile(r"(?<!\$)\{([a-z_][a-z0-9_]*)((?:[+*-]\d+)*)(?::([^{}]+))?\}")
+_CONDITION = re.compile(r"^(\S+) (==|!=|>|<|>=|<=) (\S+)$")
+_STEP = re.compile(r"([+*-])(\d+)")
+_MSGSPEC_PATH = re.compile(r"^(.*) - at `\$\.?(.*)`$")
+_MAX_REPEAT = 4096
+_MAX_DEPTH = 8
+
+
+class Account(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An account that the factory put there. id: its last URI segment."""
+
+    id: str
+    user: str
+    password: str
+    role: Literal["Administrator", "Operator", "ReadOnly"] = "Administrator"
+
+
+class Timings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long this hardware takes, in seconds of its own time.
+
+    power_on: from the command until PowerState is On. reboot: from the command until the firmware hands over.
+    power_on_os_ready: from then until the operating system runs. power_off_graceful: its shutdown.
+    power_off_force: how long PowerState stays Off in a power cycle. bmc_reset: how long Manager.Reset takes.
+    """
+
+    power_on: float = 2.0
+    reboot: float = 0.0
+    power_on_os_ready: float = 0.0
+    power_off_graceful: float = 0.0
+    power_off_force: float = 5.0
+    bmc_reset: float = 90.0
+    firmware_upgrade: float = 2.0
+    bmc_ssh_ready_offset: float = 0.0
+
+
+class Roles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """URIs of the resources that state machines act on. system: the one with power control, absent on shelves."""
+
+    manager: str
+    system: str = ""
+
+
+class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How this vendor's firmware answers where vendors differ.
+
+    factory_password_everywhere: the factory password opens every resource (power shelves).
+    factory_password_reads: what an account on its factory password may read.
+    reset_conflict: status of a reset that the power state does not allow.
+    password_min, password_max: accepted length of a new password, in characters.
+    session_limit: sessions at a time; one more is refused with 503.
+    """
+
+    factory_password_everywhere: bool = False
+    reset_conflict: Literal[400, 409] = 409
+    factory_password_reads: Literal["account_service", "own_account"] = "account_service"
+    password_min: int = 0
+    password_max: int = 40
+    session_limit: int = 64
+
+
+class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything of a profile but its resources.
+
+    dpu: host: the profile of the DPUs in its slots. variants: named sets of parameters.
+    """
+
+    profile: str
+    title: str
+    kind: Literal["host", "dpu", "switch", "power_shelf"]
+    accounts: list[Account]
+    roles: Roles
+    timings: Timings = Timings()
+    behaviour: Behaviour = Behaviour()
+    dpu: str = ""
+    parameters: dict[str, int | str] = {}
+    variants: dict[str, dict[str, int | str]] = {}
+
+
+class ReadingFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a sensor moves, as written in a profile."""
+
+    min: float
+    max: float
+    step: float = 0.1
+    powered: bool = False
+
+
+class WritableFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client may write to one property.
+
+    type: JSON type; 'attributes' is a table whose present keys may be written with values of their present type.
+    values: the allowed values, or $KEY for the list that stands at KEY of the same resource.
+    """
+
+    type: Literal["string", "boolean", "integer", "number", "strings", "attributes"]
+    values: list[str] | str | None = None
+    min: float | None = None
+    max: float | None = None
+    max_length: int = 1024
+    nullable: bool = False
+
+
+class Resource:
+    """One resource after expansion. Properties still have $link, $links and $for directives and holes."""
+
+    __slots__ = (
+        "actions",
+        "applies_to",
+        "collection",
+        "items",
+        "link",
+        "properties",
+        "reading",
+        "source",
+        "type",
+        "uri",
+        "where",
+        "writable",
+    )
+
+    def __init__(self, uri: str, raw: dict[str, Any], source: Source, where: Path_) -> None:
+        self.uri, self.source, self.where = uri, source, where
+        self.properties: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key, value in raw.items():
+            (own if key[:1].islower() else self.properties)[key] = value
+        for key in ("repeat", "when"):
+            own.pop(key, None)
+        self.type: str = self._take(own, "type", str, "")
+        self.collection: str = self._take(own, "collection", str, "")
+        self.items: str = self._take(own, "items", str, "")
+        self.applies_to: str = self._take(own, "applies_to", str, "")
+        self.link: str | bool = self._take(own, "link", str | bool, True)
+        self.reading: ReadingFacts | None = self._take(own, "reading", ReadingFacts | None, None)
+        self.actions: dict[str, dict[str, list[str] | None]] = self._take(
+            own, "actions", dict[str, dict[str, list[str] | None]], {}
+        )
+        self.writable: dict[str, WritableFacts] = self._take(own, "writable", dict[str, WritableFacts], {})
+        for key in own:
+            known = "type, repeat, when, collection, items, link, reading, actions, writable, applies_to"
+            raise source.error((*where, key), f"unknown key; a resource has {known}, and Redfish properties")
+        if bool(self.type) == bool(self.collection):
+            raise source.error(where, "needs either type (such as Chassis.v1_25_0) or collection (such as Chassis)")
+
+    def _take(self, own: dict[str, Any], key: str, type_: Any, default: Any) -> Any:
+        if key not in own:
+            return default
+        return convert(own.pop(key), type_, self.source, (*self.where, key))
+
+    def error(self, message: str) -> ProfileError:
+        """A ProfileError about this resource."""
+        return self.source.error(self.where, f"{self.uri}: {message}")
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """A profile with its parameters filled in."""
+
+    head: Head
+    parameters: dict[str, int | str]
+    resources: dict[str, Resource]
+    path: Path
+
+
+def convert(value: Any, type_: Any, source: Source, where: Path_) -> Any:
+    """msgspec.convert whose errors name file, line and path."""
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        match = _MSGSPEC_PATH.match(str(error))
+        if match is None:
+            raise source.error(where, str(error)) from error
+        inner: Path_ = where
+        for step in re.findall(r"[^.\[\]]+|\[\d+\]", match[2]):
+            inner = (*inner, int(step[1:-1]) if step[0] == "[" else step)
+        raise source.error(inner, match[1]) from error
+
+
+def directories() -> list[Path]:
+    """Where profiles are found: beside the package in a source tree, inside it in an installed one."""
+    package = Path(__file__).resolve().parent.parent
+    return [path for path in (package.parent / "profiles", package / "profiles") if path.is_dir()]
+
+
+def names() -> list[str]:
+    """The names of all profiles that come with bmcsim, sorted."""
+    return sorted({path.stem for folder in directories() for path in folder.glob("*.yaml")})
+
+
+def find(name: str) -> Path:
+    """The file of a profile: a name that comes with bmcsim, or a path that ends in .yaml."""
+    if name.endswith(".yaml"):
+        return Path(name)
+    for folder in directories():
+        path = folder / f"{name}.yaml"
+        if path.is_file() and path.parent == folder:
+            return path
+    raise ProfileError(f"no profile {name!r}; there are: {', '.join(names())}")
+
+
+def load(name: str, variant: str = "", **parameters: int | str) -> Profile:
+    """Load a profile and fill in its parameters: the given ones win over the variant's, those over the profile's own.
+
+    Raises ProfileError for anything wrong in the file or its parts, and for a parameter or variant it does not have.
+    """
+    path = find(name)
+    source = Source(path)
+    data = dict(source.data)
+    parts, resources = data.pop("parts", []), data.pop("resources", {})
+    head: Head = convert(data, Head, source, ())
+    if variant and variant not in head.variants:
+        raise source.error(("variants",), f"has no variant {variant}")
+    values = {**head.parameters, **head.variants.get(variant, {}), **parameters}
+    unknown = values.keys() - head.parameters.keys()
+    if unknown:
+        raise source.error(("parameters",), f"has no parameter {', '.join(sorted(unknown))}")
+    raw: dict[str, tuple[dict[str, Any], Source, Path_]] = {}
+    _Expander(path.parent, raw).take(source, parts, resources, values, 0)
+    expanded = {uri: Resource(uri, properties, origin, where) for uri, (properties, origin, where) in raw.items()}
+    return Profile(head, values, expanded, path)
+
+
+class _Expander:
+    """Fills placeholders, repeats and parts into one flat table."""
+
+    def __init__(self, folder: Path, raw: dict[str, tuple[dict[str, Any], Source, Path_]]) -> None:
+        self._folder, self._raw = folder, raw
+
+    def take(self, source: Source, parts: Any, resources: Any, values: Mapping[str, Any], depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise source.error(("parts",), f"parts are nested deeper than {_MAX_DEPTH}; does one use itself?")
+        if not isinstance(parts, list):
+            raise source.error(("parts",), "must be a list of {part: NAME, with: {...}}")
+        for index, entry in enumerate(parts):
+            self._part(source, ("parts", index), entry, values, depth)
+        if not isinstance(resources, dict):
+            raise source.error(("resources",), "must be a mapping from URI to resource")
+        for pattern, body in resources.items():
+            where = ("resources", pattern)
+            if not isinstance(body, dict):
+                raise source.error(where, "must be a mapping")
+            if not pattern.startswith("/redfish/v1"):
+                raise source.error(where, "a resource's key is its URI and starts with /redfish/v1")
+            for scope in self._scopes(source, where, body, values):
+                uri = fill(pattern, scope, source, where)
+                mine = {key: value for key, value in body.items() if key not in ("repeat", "when")}
+                filled = fill(mine, scope, source, where)
+                old = self._raw.get(uri)
+                self._raw[uri] = (deep_merge(old[0], filled) if old else filled, source, where)
+
+    def _part(self, source: Source, where: Path_, entry: Any, values: Mapping[str, Any], depth: int) -> None:
+        if not isinstance(entry, dict) or not isinstance(entry.get("part"), str):
+            raise source.error(where, "must be {part: NAME, with: {...}}")
+        for key in entry.keys() - {"part", "with", "repeat", "when"}:
+            raise source.error((*where, key), "unknown key; a part has part, with, repeat and when")
+        path = self._folder / "parts" / f"{entry['part']}.yaml"
+        if not re.fullmatch(r"[a-z0-9_]+", entry["part"]) or not path.is_file():
+            raise source.error(where, f"there is no part {entry['part']!r} in {self._folder / 'parts'}")
+        part = Source(path)
+        for key in part.data.keys() - {"parameters", "parts", "resources"}:
+            raise part.error((key,), "unknown key; a part has parameters, parts and resources")
+        defaults = part.data.get("parameters", {})
+        for scope in self._scopes(source, where, entry, values):
+            given = fill(entry.get("with", {}), scope, source, where)
+            for key in given.keys() - defaults.keys():
+                raise source.error((*where, "with", key), f"the part {entry['part']} has no such parameter")
+            inner = {**defaults, **given}
+            for key, value in inner.items():
+                if value is None:
+                    raise source.error(where, f"the part {entry['part']} needs the parameter {key}")
+            self.take(part, part.data.get("parts", []), part.data.get("resources", {}), inner, depth + 1)
+
+    def _scopes(
+        self, source: Source, where: Path_, body: dict[str, Any], values: Mapping[str, Any]
+    ) -> Iterator[Mapping[str, Any]]:
+        condition = body.get("when")
+        for scope in self._repeats(source, (*where, "repeat"), body.get("repeat"), values):
+            if condition is None or _holds(fill(str(condition), scope, source, where), source, (*where, "when")):
+                yield scope
+
+    def _repeats(
+        self, source: Source, where: Path_, repeat: Any, values: Mapping[str, Any]
+    ) -> Iterator[Mapping[str, Any]]:
+        if repeat is None:
+            yield values
+        elif isinstance(repeat, list):
+            for row in repeat:
+                if not isinstance(row, dict):
+                    raise source.error(where, "a list of repeats has mappings of variables")
+                yield {**values, **fill(row, values, source, where)}
+        elif isinstance(repeat, dict):
+            axes = [_range(fill(axis, values, source, where), source, where) for axis in repeat.values()]
+            for row in product(*axes):
+                yield {**values, **dict(zip(repeat, row, strict=True))}
+        else:
+            raise source.error(where, "must be {variable: FIRST-LAST or list, ...} or a list of mappings")
+
+
+def _range(axis: Any, source: Source, where: Path_) -> list[Any]:
+    if isinstance(axis, list):
+        return axis
+    match = re.fullmatch(r"(\d+)-(\d+)", str(axis))
+    if match is None or int(match[2]) - int(match[1]) > _MAX_REPEAT:
+        raise source.error(where, f"{axis!r} must be FIRST-LAST (at most {_MAX_REPEAT}) or a list")
+    return list(range(int(match[1]), int(match[2]) + 1))
+
+
+def _holds(condition: str, source: Source, where: Path_) -> bool:
+    match = _CONDITION.match(condition)
+    if match is None:
+        raise source.error(where, f"{condition!r} must be A == B, A != B, A < B, A > B, A <= B or A >= B")
+    left, operator, right = match.groups()
+    if operator in ("==", "!="):
+        return (left == right) == (operator == "==")
+    if not (left.isdecimal() and right.isdecimal()):
+        raise source.error(where, f"{condition!r} compares something that is not a number")
+    a, b = int(left), int(right)
+    return {"<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator]
+
+
+def fill(value: Any, scope: Mapping[str, Any], source: Source, where: Path_) -> Any:
+    """Fill placeholders. A text that is one placeholder without format takes the variable's own type."""
+    if isinstance(value, str):
+        if "{" not in value:
+            return value
+        whole = _PLACE.fullmatch(value)
+        if whole is not None and not whole[3]:
+            return _variable(whole, scope, source, where)
+        return _PLACE.sub(lambda match: format(_variable(match, scope, source, where), match[3] or ""), value)
+    if isinstance(value, dict):
+        return {fill(key, scope, source, where): fill(item, scope, source, where) for key, item in value.items()}
+    if isinstance(value, list):
+        return [fill(item, scope, source, where) for item in value]
+    return value
+
+
+def _variable(match: re.Match[str], scope: Mapping[str, Any], source: Source, where: Path_) -> Any:
+    if match[1] not in scope:
+        raise source.error(where, f"{{{match[1]}}} is neither a parameter nor a repeat variable here")
+    value = scope[match[1]]
+    for operator, amount in _STEP.findall(match[2]):
+        if not isinstance(value, int):
+            raise source.error(where, f"{{{match[1]}}} is not a number")
+        value = value * int(amount) if operator == "*" else value + (int(amount) if operator == "+" else -int(amount))
+    return value

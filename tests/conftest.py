@@ -1,0 +1,120 @@
+"""Fixtures that all tests share: one BMC of each profile with a manual clock, called without any network."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from bmcsim.core.clock import ManualClock
+from bmcsim.fleet.driver import Driver
+from bmcsim.machine import holes
+from bmcsim.machine.bmc import Bmc, Shared, timestamp
+from bmcsim.machine.credentials import Accounts, Hasher
+from bmcsim.machine.identity import Identity, Kind
+from bmcsim.redfish.exchange import Request, Response
+from bmcsim.redfish.service import handle
+from bmcsim.tree.compile import Tree, compile_tree
+from bmcsim.tree.profile import load
+
+PASSWORD = "Rotated-1"
+
+_trees: dict[str, Tree] = {}
+
+
+def basic(user: str, password: str) -> bytes:
+    """An Authorization field value."""
+    return b"Basic " + base64.b64encode(f"{user}:{password}".encode())
+
+
+class Client:
+    """A BMC, its driver and its clock, and requests to it by direct call of `handle`."""
+
+    def __init__(self, bmc: Bmc, clock: ManualClock, time_scale: float = 1.0) -> None:
+        self.bmc, self.clock = bmc, clock
+        self.driver = Driver(clock, time_scale)
+        self.authorization = basic(bmc.tree.head.accounts[0].user, PASSWORD)
+
+    def request(self, method: str, path: str, body: Any = None, **fields: Any) -> Response:
+        """Send a request; body: bytes as they are, anything else as JSON. The response's actions are executed."""
+        target, _, query = path.partition("?")
+        if body is not None and not isinstance(body, bytes):
+            body = orjson.dumps(body)
+        if body:
+            fields.setdefault("content_type", b"application/json")
+        fields.setdefault("authorization", self.authorization)
+        request = Request(method, target, self.clock.now(), query, body=body or b"", **fields)
+        response = handle(self.bmc, request)
+        self.driver.execute(self.bmc, response.actions)
+        return response
+
+    def get(self, path: str, **fields: Any) -> Any:
+        """The JSON of a GET that must succeed."""
+        response = self.request("GET", path, **fields)
+        assert response.status == 200, (path, response.status, response.body)
+        return orjson.loads(response.body)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and fire what is due in order."""
+        end = self.clock.now().mono + seconds
+        while (deadline := self.driver._heap.next_deadline()) is not None and deadline <= end:
+            self.clock.advance(deadline - self.clock.now().mono)
+            self.driver.run_due()
+        self.clock.advance(end - self.clock.now().mono)
+
+
+def header(response: Response, name: str) -> str | None:
+    """The value of a header field of a response, None when it is not there."""
+    for line in response.head.decode("latin-1").split("\r\n"):
+        key, _, value = line.partition(": ")
+        if key.lower() == name.lower():
+            return value
+    return None
+
+
+def message_ids(response: Response) -> list[str]:
+    """The keys of the messages of an error response, without the registry prefix."""
+    return [one["MessageId"].rpartition(".")[2] for one in orjson.loads(response.body)["error"]["@Message.ExtendedInfo"]]
+
+
+def tree_of(profile: str) -> Tree:
+    """The compiled tree of a profile, once per test process."""
+    if profile not in _trees:
+        _trees[profile] = compile_tree(load(profile), holes.bind)
+    return _trees[profile]
+
+
+def make_client(profile: str, *, index: int = 0, password: str | None = PASSWORD, time_scale: float = 1.0) -> Client:
+    """A client of one BMC. password: what all accounts are rotated to, None for the factory password."""
+    tree = tree_of(profile)
+    base = 0x020000000001 + index * 16
+    if tree.head.kind == "dpu":
+        identity = Identity(Kind.DPU, base, base + 1, base + 2)
+    else:
+        dpus = tuple(Identity(Kind.DPU, base + 3 * n, base + 3 * n + 1, base + 3 * n + 2) for n in range(2))
+        identity = Identity(Kind.HOST, base + 6, base + 7, 0, 0x060000000100 + index * 256, dpus)
+    hasher = Hasher(b"k" * 32)
+    accounts = Accounts.factory(tree.head.accounts, hasher, tree.head.behaviour.factory_password_everywhere, password)
+    clock = ManualClock()
+    shared = Shared(tree, tree.head.timings, accounts, hasher)
+    bmc = Bmc(f"bmc-{index}", identity, f"192.0.2.{index + 1}", shared, timestamp(clock.now().wall))
+    return Client(bmc, clock, time_scale)
+
+
+@pytest.fixture
+def dpu() -> Client:
+    """A BlueField-3 whose password was rotated."""
+    return make_client("bluefield3")
+
+
+@pytest.fixture
+def host() -> Client:
+    """An R750 with two DPUs whose password was rotated."""
+    return make_client("dell_poweredge_r750")
+
+
+@pytest.fixture
+def factory() -> Callable[..., Client]:
+    """Makes clients; see make_client."""
+    return make_client
