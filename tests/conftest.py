@@ -13,7 +13,7 @@ from bmcsim.machine import holes
 from bmcsim.machine.bmc import Bmc, Shared, timestamp
 from bmcsim.machine.credentials import Accounts, Hasher
 from bmcsim.machine.identity import Identity, Kind
-from bmcsim.redfish.exchange import Request, Response
+from bmcsim.redfish.exchange import Head, Request, Response
 from bmcsim.redfish.service import handle
 from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import load
@@ -44,7 +44,7 @@ class Client:
         if body:
             fields.setdefault("content_type", b"application/json")
         fields.setdefault("authorization", self.authorization)
-        request = Request(method, target, self.clock.now(), query, body=body or b"", **fields)
+        request = Request(method, target, self.clock.now(), Head(**fields), query, body or b"")
         response = handle(self.bmc, request)
         self.driver.execute(self.bmc, response.actions)
         return response

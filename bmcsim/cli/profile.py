@@ -38,7 +38,7 @@ def list_profiles() -> None:
 def show(name: str, uri: str | None, settings: tuple[str, ...]) -> None:
     """Show the resources of a profile, or one of them as a BMC would serve it."""
     try:
-        bmc = example_bmc(name, **_parameters(settings))
+        bmc = example_bmc(name, _parameters(settings))
     except ProfileError as error:
         raise click.ClickException(str(error)) from error
     tree = bmc.tree
@@ -78,10 +78,12 @@ def check(files: tuple[Path, ...]) -> None:
 def _check_one(name: str) -> list[str]:
     """A profile with a number of DPUs is checked without, with one and with several."""
     loaded = profiles.load(name)
-    variants = [{"dpus": count} for count in (0, 1, 2, 4)] if "dpus" in loaded.parameters else [{}]
+    variants: list[dict[str, int | str]] = (
+        [{"dpus": count} for count in (0, 1, 2, 4)] if "dpus" in loaded.parameters else [{}]
+    )
     found: list[str] = []
     for variant in variants:
-        profile = profiles.load(name, **variant)
+        profile = profiles.load(name, variant)
         found += checks.problems(profile, compile_tree(profile, holes.bind), HANDLERS)
     return list(dict.fromkeys(found))
 

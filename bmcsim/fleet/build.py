@@ -1,6 +1,6 @@
 """From a fleet configuration to its BMCs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -16,6 +16,7 @@ from bmcsim.machine.credentials import Accounts, Hasher
 from bmcsim.machine.identity import Identity, Kind
 from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import Timings, load
+from bmcsim.tree.source import ProfileError
 
 _CHUNK = 250
 _DPU_FIRMWARE = {
@@ -63,14 +64,19 @@ class Builder:
         parameters: dict[str, int | str] = {}
         variant = ""
         if is_dpu:
-            name = self._tree(group.hw_type, "", {"dpus": group.dpus}).head.dpu
+            name = load(group.hw_type).head.dpu
+            if not name:
+                raise ProfileError(
+                    f"{group.name}: the profile {group.hw_type} does not say which DPUs it has (dpu: NAME)"
+                )
             variant = "nic_mode" if group.dpus_in_nic_mode else ""
             firmware, names = group.dpu_firmware_versions, _DPU_FIRMWARE
             password = self._config.dpu_bmc_password
             overrides = group.dpu_timings
         else:
             name = group.hw_type
-            parameters["dpus"] = group.dpus
+            if "dpus" in load(name).parameters:
+                parameters["dpus"] = group.dpus
             firmware, names = group.host_firmware_versions, _HOST_FIRMWARE
             password = self._config.host_bmc_password
             overrides = group.host_timings
@@ -88,7 +94,7 @@ class Builder:
     def _tree(self, name: str, variant: str, parameters: dict[str, int | str]) -> Tree:
         key = (name, variant, *sorted(parameters.items()))
         if key not in self._trees:
-            self._trees[key] = compile_tree(load(name, variant, **parameters), holes.bind)
+            self._trees[key] = compile_tree(load(name, parameters, variant), holes.bind)
         return self._trees[key]
 
 
@@ -103,11 +109,12 @@ def network_of(prefix: IPv4Network, gateway: str | None) -> Network:
     return Network(str(prefix.netmask), gateway or str(prefix.network_address + 1))
 
 
-def example_bmc(name: str, **parameters: int | str) -> Bmc:
+def example_bmc(name: str, parameters: Mapping[str, int | str] | None = None) -> Bmc:
     """One BMC of a profile, with the first identity of the default pools."""
-    tree = compile_tree(load(name, **parameters), holes.bind)
+    profile = load(name, parameters)
+    tree = compile_tree(profile, holes.bind)
     kind = Kind(tree.head.kind)
-    base, dpus = 0x020000000001, int(parameters.get("dpus", tree.head.parameters.get("dpus", 0)))
+    base, dpus = 0x020000000001, int(profile.parameters.get("dpus", 0))
     if kind is Kind.DPU:
         identity = Identity(kind, base, base + 1, base + 2)
     else:

@@ -17,12 +17,16 @@ class Absent(Exception):
 
 
 class Fleet:
-    """The registry. `ready` turns true when every configured BMC is in it."""
+    """The registry.
+
+    ready: turns true when every configured BMC is in it. version: changes whenever routing might.
+    """
 
     def __init__(self) -> None:
         self._by_id: dict[str, Bmc] = {}
         self._by_address: dict[str, Bmc] = {}
         self._by_mac: dict[int, Bmc] = {}
+        self.version = 0
         self.expected = 0
         self.ready = False
 
@@ -35,11 +39,15 @@ class Fleet:
     def add(self, bmc: Bmc) -> None:
         """Add a BMC. Raises DuplicateBmc, and then nothing was added."""
         mac = bmc.identity.bmc_mac
-        for key, table in ((bmc.id, self._by_id), (bmc.address, self._by_address), (mac, self._by_mac)):
-            other = table.get(key)  # type: ignore[attr-defined]
+        for what, other in (
+            (f"the id {bmc.id}", self._by_id.get(bmc.id)),
+            (f"the address {bmc.address}", self._by_address.get(bmc.address)),
+            (f"the MAC {mac:012X}", self._by_mac.get(mac)),
+        ):
             if other is not None:
-                raise DuplicateBmc(f"{bmc.id} and {other.id} both have {key if key != mac else f'MAC {mac:012X}'}")
+                raise DuplicateBmc(f"{bmc.id} and {other.id} both have {what}")
         self._by_id[bmc.id] = self._by_address[bmc.address] = self._by_mac[mac] = bmc
+        self.version += 1
 
     def by_id(self, id_: str) -> Bmc | None:
         """The BMC with an id."""
@@ -81,7 +89,14 @@ class Fleet:
             return next(iter(self._by_id.values()))
         raise self._no_route(f"Host {named or '(none)'}, dialled address {dialled}")
 
+    def names(self, bmc: Bmc, forwarded: bytes, host: bytes) -> bool:
+        """Whether the header fields alone lead to a BMC, whatever address was dialled."""
+        try:
+            return self.route(forwarded, host, "") is bmc and len(self._by_id) > 1
+        except (RedfishError, Absent):
+            return False
+
     def _no_route(self, tried: str) -> Exception:
         if not self.ready:
             return Absent(tried)
-        return RedfishError(404, "ResourceMissingAtURI", f"no BMC for {tried}")
+        return RedfishError(404, "ResourceNotFound", "BMC", tried)

@@ -64,6 +64,7 @@ class Bmc:
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
     bmc_started, system_started: when they last started, as `timestamp` gives it.
+    basic_header, basic_account: the last Basic credentials that were accepted and open every resource.
     Methods that change something return the actions that whoever owns time and network has to execute.
     """
 

@@ -6,6 +6,7 @@ move by themselves and do not count either; state and readings do.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -16,7 +17,6 @@ from bmcsim.machine.identity import Identity, mac_colons, mac_hex
 from bmcsim.machine.power import Power
 from bmcsim.tree.template import Binding, Hole, HoleFunction, Reading, TemplateError
 
-_MASK = (1 << 64) - 1
 _DEAD_STATES = frozenset({Power.OFF, Power.CYCLING})
 
 _MAC_FILTERS: dict[str, Callable[[int], str]] = {
@@ -135,33 +135,35 @@ def _now(_bmc: Bmc, moment: Moment, _item: Any) -> bytes:
     return _second.text
 
 
-def _mix(value: int) -> int:
-    """Scramble 64 bits (the finaliser of splitmix64)."""
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
+@lru_cache
+def _grid(minimum: float, maximum: float, step: float) -> tuple[bytes, ...]:
+    """Every value that a reading can take, encoded; sensors of the same range share it."""
+    steps = max(1, round((maximum - minimum) / step))
+    decimals = len(f"{step:.6f}".rstrip("0").partition(".")[2])
+    return tuple([b"%.*f" % (decimals, minimum + number * step) for number in range(steps + 1)])
 
 
 def _bind_reading(hole: Hole, reading: Reading) -> Binding:
-    steps = max(1, round((reading.maximum - reading.minimum) / reading.step))
-    noise = max(1, steps // 8)
-    decimals = max(0, len(f"{reading.step:.6f}".rstrip("0").partition(".")[2]))
-    salt = _mix(reading.index + 1)
+    grid = _grid(reading.minimum, reading.maximum, reading.step)
+    noise = max(1, len(grid) // 8)
+    levels, jitters = len(grid) - noise, noise + 1
+    powered, index = reading.powered, reading.index
 
     def value(bmc: Bmc, moment: Moment, _item: Any) -> bytes:
-        """A level of its own for each sensor, and a little noise that changes once a second."""
-        if reading.powered and bmc.power in _DEAD_STATES:
+        """A level of its own for each sensor, and a little noise that changes once a second.
+
+        The hash of a tuple of integers is the same in every process, unlike that of a text.
+        """
+        if powered and bmc.power in _DEAD_STATES:
             return b"null"
-        own = bmc.identity.seed ^ salt
-        level = _mix(own) % (steps - noise + 1)
-        at = level + _mix(own + (int(moment.mono) + 1) * 0x9E3779B97F4A7C15 & _MASK) % (noise + 1)
-        return b"%.*f" % (decimals, reading.minimum + at * reading.step)
+        seed = bmc.identity.bmc_mac
+        return grid[hash((seed, index)) % levels + hash((seed, index, int(moment.mono))) % jitters]
 
     def text(bmc: Bmc, moment: Moment, item: Any) -> bytes:
         return b'"%s"' % value(bmc, moment, item)
 
     def state(bmc: Bmc, _moment: Moment, _item: Any) -> bytes:
-        return b'"UnavailableOffline"' if reading.powered and bmc.power in _DEAD_STATES else b'"Enabled"'
+        return b'"UnavailableOffline"' if powered and bmc.power in _DEAD_STATES else b'"Enabled"'
 
     functions: dict[tuple[str, str], HoleFunction] = {
         ("reading", ""): value,

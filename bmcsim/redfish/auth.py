@@ -38,11 +38,11 @@ def is_open(method: str, path: str) -> bool:
 
 def authenticate(bmc: Bmc, request: Request) -> Caller:
     """The caller of a request. A token that is not valid leaves the choice to Basic. Raises RedfishError 401."""
-    if request.token and bmc.sessions is not None:
-        session = bmc.sessions.use(request.token.decode("latin-1"), request.moment, bmc.session_timeout)
+    if request.head.token and bmc.sessions is not None:
+        session = bmc.sessions.use(request.head.token.decode("latin-1"), request.moment, bmc.session_timeout)
         if session is not None and (account := bmc.accounts.get(session.account)) is not None and account.enabled:
             return Caller(account, session)
-    header = request.authorization
+    header = request.head.authorization
     if header:
         if bmc.basic_account is not None and hmac.compare_digest(header, bmc.basic_header):
             return Caller(bmc.basic_account)
@@ -51,7 +51,8 @@ def authenticate(bmc: Bmc, request: Request) -> Caller:
             user, password = credentials
             found = bmc.accounts.authenticate(user, bmc.shared.hasher.digest(password))
             if found is not None:
-                bmc.basic_header, bmc.basic_account = header, found
+                if not found.password_change_required:
+                    bmc.basic_header, bmc.basic_account = header, found
                 return Caller(found)
     raise RedfishError(401, "AccessUnauthorized", headers=CHALLENGE)
 

@@ -1,6 +1,6 @@
 """Request and response as values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -8,16 +8,12 @@ from bmcsim.core.clock import Moment
 from bmcsim.machine.actions import Action
 
 
-class Request(msgspec.Struct, gc=False):
-    """One request to one BMC, after routing.
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """The header fields that Redfish looks at, raw, b'' when absent; equal heads may be one object.
 
-    path: decoded, as the client sent it. query: raw, without the question mark. Header fields are raw, b'' when absent.
+    plain: nothing but Authorization is there that could change the answer to a GET.
     """
 
-    method: str
-    path: str
-    moment: Moment
-    query: str = ""
     authorization: bytes = b""
     token: bytes = b""
     if_match: bytes = b""
@@ -25,6 +21,33 @@ class Request(msgspec.Struct, gc=False):
     content_type: bytes = b""
     accept: bytes = b""
     odata_version: bytes = b""
+    plain: bool = False
+
+
+def head_of(fields: Mapping[bytes, bytes]) -> Head:
+    """A Head from header fields with lower-case names."""
+    get = fields.get
+    token, if_match, if_none_match = get(b"x-auth-token", b""), get(b"if-match", b""), get(b"if-none-match", b"")
+    accept, version = get(b"accept", b""), get(b"odata-version", b"")
+    plain = not (token or if_match or if_none_match or version) and accept in _ACCEPTING
+    authorization, content_type = get(b"authorization", b""), get(b"content-type", b"")
+    return Head(authorization, token, if_match, if_none_match, content_type, accept, version, plain)
+
+
+_ACCEPTING = frozenset({b"", b"*/*", b"application/json"})
+
+
+class Request(msgspec.Struct, gc=False):
+    """One request to one BMC, after routing.
+
+    path: decoded, as the client sent it. query: raw, without the question mark.
+    """
+
+    method: str
+    path: str
+    moment: Moment
+    head: Head
+    query: str = ""
     body: bytes = b""
 
 

@@ -119,6 +119,7 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
         "Wait until the present operation has ended, or ask for the state it is not in yet.",
     ),
     "ResourceMissingAtURI": (_CRITICAL, "There is no resource at '%1'.", "Check the URI."),
+    "ResourceNotFound": (_CRITICAL, "There is no %1 for '%2'.", "Check the name."),
     "SessionLimitExceeded": (_CRITICAL, "There are as many sessions as the service allows.", "End a session first."),
     "StringValueTooLong": (_WARNING, "The text '%1' is longer than %2 characters.", "Send a shorter text."),
     "UnrecognizedRequestBody": (_WARNING, "The service does not understand this media type.", "Send application/json."),

@@ -215,7 +215,7 @@ def find(name: str) -> Path:
     raise ProfileError(f"no profile {name!r}; there are: {', '.join(names())}")
 
 
-def load(name: str, variant: str = "", **parameters: int | str) -> Profile:
+def load(name: str, parameters: Mapping[str, int | str] | None = None, variant: str = "") -> Profile:
     """Load a profile and fill in its parameters: the given ones win over the variant's, those over the profile's own.
 
     Raises ProfileError for anything wrong in the file or its parts, and for a parameter or variant it does not have.
@@ -227,7 +227,7 @@ def load(name: str, variant: str = "", **parameters: int | str) -> Profile:
     head: Head = convert(data, Head, source, ())
     if variant and variant not in head.variants:
         raise source.error(("variants",), f"has no variant {variant}")
-    values = {**head.parameters, **head.variants.get(variant, {}), **parameters}
+    values = {**head.parameters, **head.variants.get(variant, {}), **(parameters or {})}
     unknown = values.keys() - head.parameters.keys()
     if unknown:
         raise source.error(("parameters",), f"has no parameter {', '.join(sorted(unknown))}")

@@ -15,7 +15,8 @@ import orjson
 from bmcsim.core.clock import Moment
 
 _HOLE = re.compile(r"\$\{([^{}]+)\}")
-_MARK = re.compile(rb'"\\u0000(\d+)\\u0000"|\\u0000(\d+)\\u0000')
+_TAG = rb'"\u0000tag\u0000"'
+_MARK = re.compile(rb'"\\u0000(\d+)\\u0000"|\\u0000(\d+)\\u0000|"\\u0000tag\\u0000"')
 
 ETAG_KEY = "@odata.etag"
 
@@ -94,74 +95,65 @@ class Body:
     its tag baked in; else the tag is recomputed with each rendering.
     """
 
-    __slots__ = ("_etag", "_fill", "_parts", "_seed", "_tag_at", "_whole")
+    __slots__ = ("_all_count", "_counting", "_etag", "_format", "_functions", "_seed", "_tag_at", "_whole")
 
     def __init__(self, template: dict[str, Any], bind: Binder, resolve: Callable[[str], Hole] = parse_hole) -> None:
-        bindings: list[Binding] = []
-        texts: list[str] = []
+        expressions: list[str] = []
 
-        def mark(expression: str) -> str:
-            bindings.append(bind(resolve(expression)))
-            texts.append(expression)
-            return f"\0{len(bindings) - 1}\0"
+        def mark(match: re.Match[str]) -> str:
+            expressions.append(match[1])
+            return f"\0{len(expressions) - 1}\0"
 
         def marked(value: Any) -> Any:
             if isinstance(value, str):
-                return _HOLE.sub(lambda match: mark(match[1]), value) if "${" in value else value
+                return _HOLE.sub(mark, value) if "${" in value else value
             if isinstance(value, dict):
                 return {key: marked(item) for key, item in value.items()}
             if isinstance(value, list):
                 return [marked(item) for item in value]
             return value
 
-        source = marked(template)
         tagged = ETAG_KEY in template
-        if tagged:
-            source[ETAG_KEY] = f"\0{len(bindings)}\0"
-        parts: list[bytes] = []
-        fill: list[tuple[int, HoleFunction, bool]] = []
-        encoded = orjson.dumps(source)
-        position = 0
+        encoded = orjson.dumps(marked({**template, ETAG_KEY: "\0tag\0"} if tagged else template))
+        bindings = [bind(resolve(expression)) for expression in expressions]
+        counting = [number for number, binding in enumerate(bindings) if binding.volatile and binding.counts]
+        self._seed = crc32(encoded)
+        prefix = b'"%08x' % crc32(orjson.dumps(expressions), self._seed)
+        self._etag = b"" if not tagged else prefix if counting else b'%s%08x"' % (prefix, self._seed)
+        self._counting = tuple(counting) if tagged else ()
+        self._all_count = len(counting) == len(bindings)
         self._tag_at = -1
+        functions: list[HoleFunction] = []
+        pieces: list[bytes] = []
+        position = 0
         for match in _MARK.finditer(encoded):
-            parts.append(encoded[position : match.start()])
+            pieces.append(encoded[position : match.start()].replace(b"%", b"%%"))
             position = match.end()
-            number = int(match[1] or match[2])
-            parts.append(b"")
-            if number == len(bindings):
-                self._tag_at = len(parts) - 1
+            if match[0] != _TAG:
+                function = bindings[int(match[1] or match[2])].function
+                functions.append(function if match[1] else _inside(function))
+            elif counting:
+                self._tag_at = len(functions)
+            else:
+                pieces.append(_quoted(self._etag))
                 continue
-            function, volatile, counts = bindings[number]
-            fill.append((len(parts) - 1, function if match[1] else _inside(function), volatile and counts))
-        parts.append(encoded[position:])
-        seed = crc32(orjson.dumps(texts), crc32(encoded))
-        self._seed = crc32(encoded, 0x9E3779B9)
-        self._etag = b'"%08x%08x"' % (seed, self._seed) if tagged else b""
-        self._fill = tuple(fill)
-        if any(counts for _, _, counts in fill):
-            self._etag = b'"%08x' % seed
-        elif self._tag_at >= 0:
-            parts[self._tag_at] = _quoted(self._etag)
-        self._parts = parts
-        self._whole = b"".join(parts) if not fill else None
+            pieces.append(b"%b")
+        pieces.append(encoded[position:].replace(b"%", b"%%"))
+        self._functions = tuple(functions)
+        self._format = b"".join(pieces)
+        self._whole = self._format % () if not functions else None
 
     def render(self, bmc: Any, moment: Moment, item: Any = None) -> tuple[bytes, bytes]:
         """(entity tag with quotes, body); the tag is empty where the template has none."""
         if self._whole is not None:
             return self._etag, self._whole
-        parts = self._parts.copy()
-        check = self._seed
-        counting = False
-        for index, function, counts in self._fill:
-            parts[index] = value = function(bmc, moment, item)
-            if counts:
-                check = crc32(value, check)
-                counting = True
-        etag = self._etag
-        if counting and etag:
-            etag = b'%s%08x"' % (etag, check)
-            parts[self._tag_at] = _quoted(etag)
-        return etag, b"".join(parts)
+        values = [function(bmc, moment, item) for function in self._functions]
+        if not self._counting:
+            return self._etag, self._format % tuple(values)
+        counted = values if self._all_count else [values[number] for number in self._counting]
+        etag = b'%s%08x"' % (self._etag, crc32(b",".join(counted), self._seed))
+        values.insert(self._tag_at, _quoted(etag))
+        return etag, self._format % tuple(values)
 
 
 def _quoted(etag: bytes) -> bytes:

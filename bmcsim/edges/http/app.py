@@ -5,9 +5,9 @@ from typing import Any, cast
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from bmcsim.core.errors import RedfishError
-from bmcsim.edges.http.context import Context, Dropped, request_of
+from bmcsim.edges.http.context import Context, Dropped
 from bmcsim.edges.http.protocol import Cycle, encode
-from bmcsim.redfish.exchange import Response
+from bmcsim.redfish.exchange import Request, Response, head_of
 from bmcsim.redfish.messages import error_response
 from bmcsim.redfish.service import JSON_LIMIT
 
@@ -37,8 +37,8 @@ class RedfishApp:
             if not message.get("more_body", False):
                 break
         query = scope["query_string"].decode("latin-1")
-        target = f"{scope['path']}?{query}" if query else scope["path"]
-        request = request_of(scope["method"], target, state["fields"], self._context.clock.now(), bytes(body))
+        moment, head = self._context.clock.now(), head_of(state["fields"])
+        request = Request(scope["method"], scope["path"], moment, head, query, bytes(body))
         try:
             bmc, response = self._context.answer(state["fields"], state["dialled"], request)
         except Dropped:

@@ -2,7 +2,6 @@
 
 from email.utils import formatdate
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
 
 import msgspec
 
@@ -13,8 +12,13 @@ from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.registry import Absent, Fleet
 from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish import service
-from bmcsim.redfish.exchange import Request, Response
+from bmcsim.redfish.exchange import Head, Request, Response
 from bmcsim.redfish.messages import error_response
+
+
+_KNOWN_BLOCKS = 16_384
+_KNOWN_BYTES = 512
+_ROUTING_FIELDS: tuple[bytes, ...] = (b"forwarded", b"host")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -29,6 +33,18 @@ class Limits(msgspec.Struct, frozen=True):
 
 class Dropped(Exception):
     """The connection closes without an answer."""
+
+
+class Known:
+    """A header block that was parsed before: what Redfish looks at, and the BMC that it names at one state of the fleet."""
+
+    __slots__ = ("bmc", "fields", "head", "version")
+
+    def __init__(self, head: Head, fields: dict[bytes, bytes]) -> None:
+        self.head = head
+        self.fields: dict[bytes, bytes] = {name: fields[name] for name in _ROUTING_FIELDS if name in fields}
+        self.bmc: Bmc | None = None
+        self.version = -1
 
 
 class Context:
@@ -51,6 +67,7 @@ class Context:
         self.metrics = Metrics()
         self._date_second = -1
         self._date = b""
+        self.known: dict[bytes, Known] = {}
 
     def date_line(self, moment: Moment) -> bytes:
         """The Date header line, formatted once a second."""
@@ -69,6 +86,26 @@ class Context:
         if not bmc.available:
             raise Dropped
         return bmc
+
+    def remember(self, block: bytes, known: Known) -> None:
+        """Keep a parsed header block; the oldest half goes when there are too many."""
+        if len(block) > _KNOWN_BYTES or b"\r\nconnection:" in block.lower():
+            return
+        if len(self.known) >= _KNOWN_BLOCKS:
+            for old in list(self.known)[: _KNOWN_BLOCKS // 2]:
+                del self.known[old]
+        self.known[block] = known
+
+    def route_known(self, known: Known, dialled: str) -> Bmc:
+        """As `route`; the look-up is done again only after the fleet changed, or where the header names no BMC."""
+        if known.bmc is None or known.version != self.fleet.version:
+            bmc = self.route(known.fields, dialled)
+            if self.fleet.names(bmc, known.fields.get(b"forwarded", b""), known.fields.get(b"host", b"")):
+                known.bmc, known.version = bmc, self.fleet.version
+            return bmc
+        if not known.bmc.available:
+            raise Dropped
+        return known.bmc
 
     def admit(self, fields: dict[bytes, bytes], dialled: str, request: Request, length: int | None) -> Response | None:
         """Decide on a body before it is read; None lets it in. Raises Dropped."""
@@ -90,23 +127,3 @@ class Context:
         """Set in motion what a response asks for."""
         if bmc is not None and response.actions:
             self.driver.execute(bmc, response.actions)
-
-
-def request_of(method: str, target: str, fields: dict[bytes, bytes], moment: Moment, body: bytes = b"") -> Request:
-    """A Request from the parts of an HTTP message; target: origin-form."""
-    path, _, query = target.partition("?")
-    get: Any = fields.get
-    return Request(
-        method,
-        path,
-        moment,
-        query,
-        get(b"authorization", b""),
-        get(b"x-auth-token", b""),
-        get(b"if-match", b""),
-        get(b"if-none-match", b""),
-        get(b"content-type", b""),
-        get(b"accept", b""),
-        get(b"odata-version", b""),
-        body,
-    )

@@ -1,5 +1,8 @@
 """The fast lane: complete, small requests are answered straight from the parser callbacks.
 
+A GET whose header block (everything after the request line) is byte for byte one that the parser accepted before, and
+whose target is exactly a URI of the BMC, skips even the parser: what it would say is known.
+
 What is large or chunked goes to the ASGI application, by uvicorn's own request cycle (the slow lane). Both lanes end in
 the same `Context.answer`.
 
@@ -26,9 +29,10 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from bmcsim.core.errors import RedfishError
-from bmcsim.edges.http.context import Context, Dropped, request_of
-from bmcsim.redfish.exchange import Request, Response
+from bmcsim.edges.http.context import Context, Dropped, Known
+from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.messages import error_response
+from bmcsim.redfish.service import handle
 
 _NO_CONTENT = frozenset({204, 304})
 
@@ -97,12 +101,14 @@ class RedfishProtocol(HttpToolsProtocol):
         self._closing = False
         self._write_paused = False
         self._in_head = False
+        self._in_message = False
         self._head_size = 0
         self._slow = False
         self._fields: dict[bytes, bytes] = {}
         self._length: int | None = None
         self._refusal: Response | None = None
         self._body: list[bytes] = []
+        self._received = b""
         self.url = b""
 
     # connection
@@ -175,10 +181,11 @@ class RedfishProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; everything else happens in its callbacks."""
-        if self._closing:
+        if self._closing or (not self._in_message and data.startswith(b"GET ") and self._known_get(data)):
             return
         if not self._in_head:
             self.last_active = self.context.clock.now().mono
+        self._received = data if not self._in_message else b""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -200,8 +207,34 @@ class RedfishProtocol(HttpToolsProtocol):
             self._head_size += len(data)
             self._check_head(self._head_size)
 
+    def _known_get(self, data: bytes) -> bool:
+        """Answer a GET without parsing it. False when anything about it is not known to be plain.
+
+        Neither the target nor the header block is looked into: the one must be a URI of the tree, the other equal to a
+        block that was parsed as a whole request head without a body.
+        """
+        end = data.find(b" HTTP/1.1\r\n", 4)
+        known = self.context.known.get(data[end + 11 :])
+        if known is None or self._waiting:
+            return False
+        context = self.context
+        try:
+            bmc = context.route_known(known, self._dialled or self.dialled)
+        except (Dropped, RedfishError):
+            return False
+        path = data[4:end].decode("latin-1")
+        if path not in bmc.tree.nodes:
+            return False
+        moment = context.clock.now()
+        self.last_active = moment.mono
+        response = handle(bmc, Request("GET", path, moment, known.head))
+        self.transport.write(encode(response, "GET", context.date_line(moment), keep_alive=True))
+        context.metrics.observe(response.status, time.monotonic() - moment.mono)
+        return True
+
     def on_message_begin(self) -> None:
         """A request starts."""
+        self._in_message = True
         self.url = b""
         self.headers = []
         self._in_head = True
@@ -236,10 +269,10 @@ class RedfishProtocol(HttpToolsProtocol):
             self._length = int(fields[b"content-length"])
         self._slow = self._length is None or self._length > self.context.limits.fast_body
         try:
-            refusal = self.context.admit(fields, self.dialled, self._request(b""), self._length)
+            refusal = self.context.admit(fields, self.dialled, self._request(b"", head_of(fields)), self._length)
         except Dropped:
             if self._waiting:
-                self._enqueue(Pending(self._request(b""), fields, False, None))
+                self._enqueue(Pending(self._request(b"", head_of(fields)), fields, False, None))
                 self._closing = True
             else:
                 self._drop()
@@ -265,6 +298,7 @@ class RedfishProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is complete: answer it, or let it wait for its turn."""
+        self._in_message = False
         if self._closing:
             return
         if self._slow:
@@ -278,21 +312,23 @@ class RedfishProtocol(HttpToolsProtocol):
             self._body = []
         parser = self.parser
         keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
-        pending = Pending(self._request(body), self._fields, keep_alive, None)
+        head = head_of(self._fields)
+        pending = Pending(self._request(body, head), self._fields, keep_alive, None)
+        if head.plain and keep_alive and not body and pending.request.method == "GET":
+            self._remember(head)
         if self._waiting:
             self._enqueue(pending)
         else:
             self._answer(pending)
 
-    def _request(self, body: bytes) -> Request:
+    def _request(self, body: bytes, head: Head) -> Request:
         target = self.url.decode("latin-1")
         if not target.startswith("/"):
             target = self._origin_form(target)
-        if "%" in target:
-            path, mark, query = target.partition("?")
-            target = unquote(path) + mark + query
-        method = self.parser.get_method().decode("latin-1")
-        return request_of(method, target, self._fields, self.context.clock.now(), body)
+        path, _, query = target.partition("?")
+        if "%" in path:
+            path = unquote(path)
+        return Request(self.parser.get_method().decode("latin-1"), path, self.context.clock.now(), head, query, body)
 
     def _origin_form(self, target: str) -> str:
         """The path of an absolute-form target, whose authority wins over Host (RFC 9112 3.2.2)."""
@@ -316,6 +352,13 @@ class RedfishProtocol(HttpToolsProtocol):
                 break
         return fields
 
+    def _remember(self, head: Head) -> None:
+        """Keep the header block that was just parsed, if it stands alone in what was received."""
+        data = self._received
+        end = data.find(b" HTTP/1.1\r\n", 4)
+        if data.startswith(b"GET ") and end > 0 and data.endswith(b"\r\n\r\n") and data.count(b"\r\n\r\n") == 1:
+            self.context.remember(data[end + 11 :], Known(head, self._fields))
+
     def _check_head(self, size: int) -> None:
         if len(self.url) > self.context.limits.target:
             self._refuse_and_close(error_response(RedfishError(414, "InvalidURI", "(too long)")))
@@ -330,7 +373,7 @@ class RedfishProtocol(HttpToolsProtocol):
         return self._busy or self._write_paused or bool(self._queue)
 
     def _answer(self, pending: Pending) -> None:
-        started = time.perf_counter()
+        started = time.monotonic()
         context, request = self.context, pending.request
         if pending.refusal is not None:
             self._finish(pending.refusal, request)
@@ -343,7 +386,7 @@ class RedfishProtocol(HttpToolsProtocol):
         self.transport.write(encode(response, request.method, context.date_line(request.moment), pending.keep_alive))
         if response.actions:
             context.execute(bmc, response)
-        context.metrics.observe(response.status, time.perf_counter() - started)
+        context.metrics.observe(response.status, time.monotonic() - started)
         if not pending.keep_alive:
             self._closing = True
             self.transport.close()
@@ -361,7 +404,7 @@ class RedfishProtocol(HttpToolsProtocol):
         if self._closing:
             return
         if self._waiting:
-            self._enqueue(Pending(Request("GET", "", self.context.clock.now()), {}, False, response))
+            self._enqueue(Pending(Request("GET", "", self.context.clock.now(), Head()), {}, False, response))
             self._closing = True
         else:
             self._finish(response, None)
@@ -391,7 +434,7 @@ class RedfishProtocol(HttpToolsProtocol):
     # slow lane
 
     def _start_slow(self) -> None:
-        request = self._request(b"")
+        request = self._request(b"", head_of(self._fields))
         self.scope = {
             "type": "http",
             "asgi": {"version": self.asgi_version, "spec_version": "2.3"},

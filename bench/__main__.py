@@ -1,0 +1,113 @@
+"""Command line of the benchmarks."""
+
+import argparse
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench import connections, density, openloop, report, storm, throughput
+from bench.report import Measure
+from bench.server import BenchError, Cores, Fleet, Settings, make_certificate
+
+BENCHES: dict[str, Callable[[Settings], list[Measure]]] = {
+    "density": density.run,
+    "throughput": throughput.run,
+    "openloop": openloop.run,
+    "connections": connections.run,
+    "storm": storm.run,
+}
+
+_EXIT = "exit status: 0 every bar is reached, 1 one is missed or its measurement is void, 130 interrupted"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for, print the table and write the JSON file."""
+    options = _parse(arguments)
+    # INT is set because a shell's background jobs inherit that it is ignored. TERM and HUP become INT, which asyncio
+    # turns into a cancelled task; an exception out of a signal handler could strike inside one of its callbacks.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    cores = Cores.of_machine()
+    if cores.server in cores.generators:
+        print("only one core: the generators share it with the server, so rates will be low", file=sys.stderr)
+    os.sched_setaffinity(0, cores.generators)
+    try:
+        with tempfile.TemporaryDirectory(prefix="bench-") as work:
+            settings = _settings(options, cores, Path(work))
+            make_certificate(settings)
+            measures = _run(list(BENCHES) if options.bench == "all" else [options.bench], settings)
+    except KeyboardInterrupt:
+        print("interrupted; the servers are stopped", file=sys.stderr)
+        return 130
+    print(f"\n{settings.fleet.hosts:,} hosts with {settings.fleet.dpus} DPUs: {settings.fleet.bmcs:,} BMCs\n")
+    report.print_table(measures)
+    print(f"\n{report.save(options.out, options.bench, settings, measures)}")
+    return 1 if any(measure.verdict in ("MISS", "VOID") for measure in measures) else 0
+
+
+def _run(names: Sequence[str], settings: Settings) -> list[Measure]:
+    """Run the benches one after the other. One that cannot be made is a void line and does not stop the others."""
+    measures: list[Measure] = []
+    for name in names:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        try:
+            measures += BENCHES[name](settings)
+        except (BenchError, OSError, ValueError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            measures.append(Measure(name, 0, "", void=str(error).partition("\n")[0]))
+    return measures
+
+
+def _settings(options: argparse.Namespace, cores: Cores, work: Path) -> Settings:
+    quick = options.quick
+    return Settings(
+        fleet=Fleet(options.hosts or (100 if quick else 4_500), options.dpus),
+        seconds=options.seconds or (3 if quick else 10),
+        rounds=options.rounds or (2 if quick else 5),
+        settle=2.0 if quick else 15.0,
+        idle=5.0 if quick else 20.0,
+        rotate=options.rotate,
+        cores=cores,
+        work=work,
+    )
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure bmcsim against the numbers it promises.", epilog=_EXIT
+    )
+    parser.add_argument("bench", nargs="?", choices=[*BENCHES, "all"], default="all")
+    parser.add_argument("--hosts", type=_positive, help="Dell R750 hosts (4500)")
+    parser.add_argument("--dpus", type=_natural, default=2, help="BlueField-3 DPUs per host (2)")
+    parser.add_argument("--seconds", type=_positive, help="length of one round (10)")
+    parser.add_argument("--rounds", type=_positive, help="rounds, of which the median counts (5)")
+    parser.add_argument("--rotate", action="store_true", help="density: also rotate every password")
+    parser.add_argument("--out", type=Path, default=Path("bench-out"), help="directory of the JSON files (bench-out)")
+    parser.add_argument("--quick", action="store_true", help="100 hosts, 2 rounds of 3 seconds, short waits")
+    return parser.parse_args(arguments)
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

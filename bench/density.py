@@ -1,0 +1,134 @@
+"""How much a BMC costs when nobody asks for it: start-up time, memory, idle connections, idle CPU."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import orjson
+import uvloop
+
+from bench import paths
+from bench.client import any_certificate, connected, encode
+from bench.report import Bar, Measure
+from bench.server import BenchError, Fleet, Server, Settings, bmcsim, cpu_seconds
+
+LISTENING = Bar("<", 1.0)
+READY = Bar("<", 3.0)
+MEMORY = Bar("<", 120.0)
+PER_BMC = Bar("<", 4.0)
+PER_CONNECTION = Bar("<", 28.0)
+IDLE_CPU = Bar("<", 1.0)
+
+CONNECTIONS = 1_000
+NEW_PASSWORD = "Rotated-Passw0rd"
+
+_PARALLEL = 64
+
+
+def run(settings: Settings) -> list[Measure]:
+    """Start the fleet `rounds` times, then measure one that is read, left alone, and perhaps rotated."""
+    fleet = settings.fleet
+    starts: list[tuple[float, float]] = []
+    for _ in range(settings.rounds):
+        with bmcsim(settings) as started:
+            starts.append((started.listening, started.ready))
+    listening = [first for first, _ in starts]
+    ready = [second for _, second in starts]
+    measures = [
+        Measure("start to listening", statistics.median(listening), "s", LISTENING, listening, "median"),
+        Measure("start to all ready", statistics.median(ready), "s", READY, ready, "median"),
+    ]
+
+    with bmcsim(settings) as started:
+        server = started.server
+        measures.append(Measure("memory when ready", server.rss() / 1024, "MiB"))
+        trees = uvloop.run(_read_all(fleet, server))
+        after_reading = server.rss()
+        note = "after every BMC was read once"
+        measures.append(Measure("memory after reading", after_reading / 1024, "MiB", MEMORY, note=note))
+        time.sleep(settings.settle)
+        measures.append(Measure("CPU while idle", _idle_cpu(server, settings.idle), "% of a core", IDLE_CPU))
+        note = f"{settings.settle + settings.idle:.0f} s after the last request"
+        measures.append(Measure("memory at rest", server.rss() / 1024, "MiB", note=note))
+        if settings.rotate:
+            uvloop.run(_rotate_all(fleet, server, trees))
+            note = "after every BMC got a new password"
+            measures.append(Measure("memory after rotation", server.rss() / 1024, "MiB", note=note))
+
+    if fleet.bmcs > 1:
+        alone = Fleet(1, 0)
+        with bmcsim(settings, alone) as started:
+            uvloop.run(_read_all(alone, started.server))
+            one = started.server.rss()
+        note = f"({after_reading} KiB - {one} KiB) / {fleet.bmcs - 1}"
+        measures.append(Measure("memory per BMC", (after_reading - one) / (fleet.bmcs - 1), "KiB", PER_BMC, note=note))
+
+    # A fresh process: what earlier connections left in the heap would be reused and make these look cheap.
+    with bmcsim(settings) as started:
+        held = uvloop.run(_hold_connections(fleet, started.server))
+    note = f"{CONNECTIONS:,} connections, one request each"
+    measures.append(Measure("memory per idle TLS connection", held, "KiB", PER_CONNECTION, note=note))
+    return measures
+
+
+def _idle_cpu(server: Server, seconds: float) -> float:
+    """Percent of a core that the server uses while nothing is asked of it."""
+    before = cpu_seconds(server.pid)
+    began = time.perf_counter()
+    time.sleep(seconds)
+    return 100 * (cpu_seconds(server.pid) - before) / (time.perf_counter() - began)
+
+
+async def _read_all(fleet: Fleet, server: Server) -> paths.Trees:
+    """Read one system of every BMC over a connection of its own."""
+    trees = await paths.walk(fleet, server)
+
+    def read(index: int) -> bytes:
+        return encode(f"{fleet.address(index)}:{server.port}", trees[fleet.role(index)].system)
+
+    await _ask_all(fleet, server, read)
+    return trees
+
+
+async def _rotate_all(fleet: Fleet, server: Server, trees: paths.Trees) -> None:
+    body = orjson.dumps({"Password": NEW_PASSWORD})
+
+    def rotate(index: int) -> bytes:
+        return encode(f"{fleet.address(index)}:{server.port}", trees[fleet.role(index)].account, patch=body)
+
+    await _ask_all(fleet, server, rotate)
+
+
+async def _ask_all(fleet: Fleet, server: Server, request: Callable[[int], bytes]) -> None:
+    """Send every BMC its request at its own address, a few at a time. Raises BenchError unless all are 2xx."""
+    context = any_certificate()
+    indexes = iter(range(fleet.bmcs))
+
+    async def worker() -> None:
+        for index in indexes:
+            async with connected(fleet.address(index), server.port, context) as connection:
+                response = await connection.request(request(index))
+            if response.status not in (200, 204):
+                raise BenchError(f"{fleet.address(index)} answers {response.status}: {response.body[:300]!r}")
+
+    await asyncio.gather(*(worker() for _ in range(_PARALLEL)))
+
+
+async def _hold_connections(fleet: Fleet, server: Server) -> float:
+    """KiB of server memory per open connection that was used once."""
+    context = any_certificate()
+    async with AsyncExitStack() as stack:
+
+        async def use(index: int) -> None:
+            address = fleet.address(index % fleet.bmcs)
+            connection = await stack.enter_async_context(connected(address, server.port, context))
+            await connection.request(encode(f"{address}:{server.port}", paths.ROOT))
+
+        await use(0)
+        before = server.rss()
+        for index in range(CONNECTIONS):
+            await use(index)
+        await asyncio.sleep(1.0)
+        return (server.rss() - before) / CONNECTIONS

@@ -1,0 +1,204 @@
+"""What is asked of the fleet: the paths that NICo reads, found by walking live BMCs, and their mix.
+
+NICo reads a BMC in three ways. Exploration reads its identity, firmware and settings in one sequence; discovery
+looks every few minutes for parts that have sensors; monitoring then reads every sensor once a minute, one GET
+each. In a steady fleet that makes nine requests out of ten a single sensor.
+"""
+
+import random
+import re
+import ssl
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from bench.client import Connection, any_certificate, connected, encode
+from bench.server import USER, BenchError, Fleet, Role, Server
+
+ROOT = "/redfish/v1"
+ACCOUNTS = f"{ROOT}/AccountService/Accounts"
+SENSOR_SHARE = 0.90
+SEED = 20_26
+
+# Relative to ROOT, `*` is one segment; the order is the one in which NICo's site explorer reads them.
+_EXPLORATION = (
+    "",
+    "Chassis",
+    "Chassis/*",
+    "Chassis/*/NetworkAdapters",
+    "Chassis/*/NetworkAdapters/*",
+    "Chassis/*/NetworkAdapters/*/NetworkDeviceFunctions",
+    "Chassis/*/NetworkAdapters/*/NetworkDeviceFunctions/*",
+    "UpdateService",
+    "UpdateService/FirmwareInventory",
+    "UpdateService/FirmwareInventory/*",
+    "Systems",
+    "Systems/*",
+    "Managers",
+    "Managers/*",
+    "Systems/*/BootOptions",
+    "Systems/*/BootOptions/*",
+    "Systems/*/Bios",
+    "Systems/*/EthernetInterfaces",
+    "Systems/*/EthernetInterfaces/*",
+    "Systems/*/Oem/Nvidia",
+    "Systems/*/SecureBoot",
+    "Managers/*/EthernetInterfaces",
+    "Managers/*/EthernetInterfaces/*",
+    "Managers/*/HostInterfaces",
+    "Managers/*/HostInterfaces/*",
+    "Managers/*/Oem/Dell/DellAttributes/*",
+    "Managers/*/NetworkProtocol",
+    "Chassis/*/PCIeDevices",
+    "Chassis/*/PCIeDevices/*",
+)
+_DISCOVERY = (
+    "Systems/*/Processors",
+    "Systems/*/Processors/*",
+    "Systems/*/Memory",
+    "Systems/*/Memory/*",
+    "Systems/*/Storage",
+    "Systems/*/Storage/*",
+    "Chassis/*/PowerSubsystem",
+    "Chassis/*/PowerSubsystem/PowerSupplies",
+    "Chassis/*/PowerSubsystem/PowerSupplies/*",
+    "Chassis/*/ThermalSubsystem",
+    "Chassis/*/Sensors",
+)
+_SENSOR = "Chassis/*/Sensors/*"
+
+_LINK = re.compile(rb'"@odata\.id"\s*:\s*"([^"#]+)"')
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    suffix = f"/{template}" if template else ""
+    return re.compile(re.escape(ROOT + suffix).replace(r"\*", "[^/]+"))
+
+
+_RANKED = [_pattern(template) for template in (*_EXPLORATION, *_DISCOVERY, _SENSOR)]
+_FIRST_DISCOVERY = len(_EXPLORATION)
+_SENSOR_RANK = len(_RANKED) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What one kind of BMC has to read: paths in NICo's order, and the bytes of each path's body."""
+
+    exploration: tuple[str, ...]
+    discovery: tuple[str, ...]
+    sensors: tuple[str, ...]
+    sizes: Mapping[str, int]
+    account: str
+
+    @property
+    def system(self) -> str:
+        """The computer system that NICo would look at."""
+        return next(path for path in self.exploration if path.startswith(f"{ROOT}/Systems/"))
+
+    def sequence(self, count: int) -> list[str]:
+        """The first `count` GETs of a client that reads everything; starts over where there is not as much."""
+        everything = [*self.exploration, *self.discovery, *self.sensors]
+        return [everything[position % len(everything)] for position in range(count)]
+
+
+Trees = Mapping[Role, Tree]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One GET of `path` at BMC `index`."""
+
+    index: int
+    path: str
+
+
+async def walk(fleet: Fleet, server: Server) -> Trees:
+    """Read the first host and, where there are any, the first DPU. Raises BenchError where a link is broken."""
+    context = any_certificate()
+    return {
+        fleet.role(index): await _walk_one(fleet.address(index), server.port, context)
+        for index in range(min(fleet.site, 2))
+    }
+
+
+def mix(fleet: Fleet, trees: Trees, count: int) -> list[Request]:
+    """`count` requests of a steady fleet in random order, over random BMCs; the same ones on every call."""
+    dice = random.Random(SEED)
+    kinds = [fleet.role(place) for place in range(fleet.site)]
+    sensors = [(place, path) for place, role in enumerate(kinds) for path in trees[role].sensors]
+    others = [
+        (place, path) for place, role in enumerate(kinds) for path in (*trees[role].exploration, *trees[role].discovery)
+    ]
+
+    def draw() -> Request:
+        place, path = dice.choice(sensors if dice.random() < SENSOR_SHARE else others)
+        return Request(dice.randrange(fleet.hosts) * fleet.site + place, path)
+
+    return [draw() for _ in range(count)]
+
+
+def forwarded(fleet: Fleet, server: Server, requests: list[Request]) -> list[bytes]:
+    """The requests as bytes for connections to one address; a Forwarded header says which BMC is meant."""
+    authority = f"{server.address}:{server.port}"
+    return [encode(authority, request.path, forwarded=fleet.address(request.index)) for request in requests]
+
+
+def median_size(fleet: Fleet, trees: Trees, requests: list[Request]) -> int:
+    """The median of the requests' body sizes in bytes."""
+    return round(statistics.median(trees[fleet.role(request.index)].sizes[request.path] for request in requests))
+
+
+async def _walk_one(address: str, port: int, context: ssl.SSLContext) -> Tree:
+    found = {ROOT: 0}
+    sizes: dict[str, int] = {}
+    async with connected(address, port, context) as connection:
+        waiting = [ROOT]
+        while waiting:
+            path = waiting.pop()
+            body = await _get(connection, f"{address}:{port}", path)
+            sizes[path] = len(body)
+            for link in _links(body):
+                rank = _rank(link)
+                if rank is not None and link not in found:
+                    found[link] = rank
+                    waiting.append(link)
+        account = await _own_account(connection, f"{address}:{port}")
+    ordered = sorted(found, key=lambda path: (found[path], path))
+    tree = Tree(
+        exploration=tuple(path for path in ordered if found[path] < _FIRST_DISCOVERY),
+        discovery=tuple(path for path in ordered if _FIRST_DISCOVERY <= found[path] < _SENSOR_RANK),
+        sensors=tuple(path for path in ordered if found[path] == _SENSOR_RANK),
+        sizes=sizes,
+        account=account,
+    )
+    if not tree.sensors or not any(path.startswith(f"{ROOT}/Systems/") for path in tree.exploration):
+        raise BenchError(f"the BMC at {address} has no sensors or no system: {len(ordered)} resources found")
+    return tree
+
+
+async def _own_account(connection: Connection, authority: str) -> str:
+    """The account whose user name is USER, looked up by name because some vendors number their accounts."""
+    for link in _links(await _get(connection, authority, ACCOUNTS)):
+        if link.startswith(f"{ACCOUNTS}/"):
+            account = orjson.loads(await _get(connection, authority, link))
+            if account.get("UserName") == USER:
+                return link
+    raise BenchError(f"the BMC at {authority} has no account named {USER}")
+
+
+async def _get(connection: Connection, authority: str, path: str) -> bytes:
+    response = await connection.request(encode(authority, path))
+    if response.status != 200:
+        raise BenchError(f"GET https://{authority}{path} answers {response.status}: {response.body[:300]!r}")
+    return response.body
+
+
+def _links(body: bytes) -> Iterator[str]:
+    for match in _LINK.finditer(body):
+        yield match[1].decode().rstrip("/")
+
+
+def _rank(path: str) -> int | None:
+    return next((rank for rank, pattern in enumerate(_RANKED) if pattern.fullmatch(path)), None)

@@ -1,0 +1,5 @@
+"""`python -m bmcsim`."""
+
+from bmcsim.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Many BMCs: configuration, identities, registry, routing, and the driver that executes their actions."""

@@ -1,0 +1,662 @@
+"""The fleet configuration file: machine-a-tron's mat.toml, and tables of bmcsim's own beside it.
+
+A file with `carbide_api_url` has machine-a-tron's defaults, one without it has bmcsim's. What machine-a-tron knows and
+bmcsim does not use is accepted with one warning, so that a file serves both. Every check is made here: a FleetConfig
+that exists can be served.
+"""
+
+import json
+import math
+import re
+import reprlib
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from bmcsim.fleet.pool import AddressPool, MacPool, MacRanges, PoolExhausted
+from bmcsim.machine.identity import Kind
+
+T = TypeVar("T")
+Default = TypeVar("Default")
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_HOSTS = 1_000_000
+MAX_DPUS = 8
+_MAX_MAC_BITS = 40
+_MIN_RANGE_BITS = 5
+_MAX_DURATION = 365 * 86400.0
+_MAX_ACCELERATION = 1e6
+
+DEFAULT_PREFIX = IPv4Network("127.64.0.0/18")
+_WIDEST_DEFAULT = 10
+_PORT, _INCUMBENT_PORT = 1266, 2000
+
+
+class ConfigError(Exception):
+    """A fleet configuration is wrong. Each line of the text names file and key, and says what would be right."""
+
+
+class Hardware(msgspec.Struct, frozen=True):
+    """A hardware type. dpus: how many every machine of it has, None where the file says how many."""
+
+    kind: Kind = Kind.HOST
+    dpus: int | None = None
+
+
+HARDWARE: Mapping[str, Hardware] = {
+    "dell_poweredge_r750": Hardware(),
+    "generic_ami": Hardware(),
+    "generic_supermicro": Hardware(),
+    "hpe_proliant_dl380a_gen11": Hardware(),
+    "dell_poweredge_r760_bf4": Hardware(dpus=1),
+    "lenovo_gb300_nvl": Hardware(dpus=1),
+    "nvidia_dgx_gb300": Hardware(dpus=1),
+    "nvidia_dgx_h100": Hardware(dpus=1),
+    "nvidia_dgx_vr": Hardware(dpus=1),
+    "supermicro_gb300_nvl": Hardware(dpus=1),
+    "wiwynn_gb200_nvl": Hardware(dpus=2),
+    "nvidia_switch_n5700_ld": Hardware(Kind.SWITCH, 0),
+    "nvidia_switch_nd5200_ld": Hardware(Kind.SWITCH, 0),
+    "delta_power_shelf": Hardware(Kind.POWER_SHELF, 0),
+    "liteon_power_shelf": Hardware(Kind.POWER_SHELF, 0),
+}
+"""The hardware types of machine-a-tron. A path that ends in .yaml is a type too: a host with any number of DPUs."""
+
+TIMINGS = (
+    "power_on_os_ready",
+    "power_off_graceful",
+    "power_off_force",
+    "reboot",
+    "bmc_ssh_ready_offset",
+    "bmc_reset",
+    "firmware_upgrade",
+)
+
+_UNUSED = {
+    "api_refresh_interval", "bmc_mock_certs_dir", "carbide_api_url", "cleanup_on_quit",
+    "configure_carbide_bmc_proxy_host", "enable_ipmi_simulation", "interface", "log_file", "log_format",
+    "mock_bmc_ssh_port", "mock_bmc_ssh_server", "nmxc_mock", "persist_dir", "pxe_server_host", "pxe_server_port",
+    "register_expected_machines", "rms_mock", "scout_stream_reconnect_interval", "tenant_network_snapshot_dir",
+    "tui_enabled", "ufm_mock", "use_pxe_api", "use_single_bmc_mock",
+}  # fmt: skip
+_UNUSED_OF_GROUP = {
+    "discovery_retry_interval", "dpf_enabled", "dpu_agent_version", "dpu_reboot_delay", "host_reboot_delay",
+    "network_status_run_interval", "network_virtualization_type", "run_interval_idle", "run_interval_working",
+    "scout_run_interval", "subnets_per_vpc", "vpc_count",
+}  # fmt: skip
+
+
+class PoolConfig(msgspec.Struct, frozen=True):
+    """Where BMC addresses come from; see AddressPool. gateway: dotted."""
+
+    prefix: IPv4Network = DEFAULT_PREFIX
+    reserve_first: int = 1
+    gateway: str | None = None
+    exclude: tuple[IPv4Network, ...] = ()
+
+    def allocator(self) -> AddressPool:
+        """A pool of which nothing is given yet."""
+        gateway = None if self.gateway is None else IPv4Address(self.gateway)
+        return AddressPool(self.prefix, self.reserve_first, gateway, self.exclude)
+
+
+class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A [machines.NAME] table: machines of one type.
+
+    dpus: of each host. host_timings, dpu_timings: overrides of a profile's timings, seconds.
+    acceleration_factor: what all timings are multiplied by after that, 0 or more.
+    Relay addresses are dotted. Firmware versions: component -> version.
+    """
+
+    name: str
+    hw_type: str
+    kind: Kind
+    host_count: int
+    dpus: int
+    dpus_in_nic_mode: bool = False
+    host_timings: dict[str, float] = {}
+    dpu_timings: dict[str, float] = {}
+    acceleration_factor: float = 1.0
+    host_firmware_versions: dict[str, str] = {}
+    dpu_firmware_versions: dict[str, str] = {}
+    rack_id: str | None = None
+    bmc_dhcp_relay_address: str | None = None
+    underlay_dhcp_relay_address: str | None = None
+    host_inband_dhcp_relay_address: str | None = None
+
+    @property
+    def bmc_count(self) -> int:
+        """How many BMCs the group has."""
+        return self.host_count * (1 + self.dpus)
+
+    @property
+    def mac_count(self) -> int:
+        """How many MACs it draws from the main pool."""
+        own = 2 if self.kind is Kind.SWITCH or (self.kind is Kind.HOST and self.dpus == 0) else 1
+        return self.host_count * (3 * self.dpus + own)
+
+
+class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A fleet that can be served.
+
+    source: the file, as messages name it. groups: by name, which is the order of machines. time_scale: how much faster
+    than real time hardware is. listen, admin, state_dir: as the file has them, None where it is silent.
+    Raises ConfigError when the pools are too small for the machines or overlap.
+    """
+
+    source: str
+    groups: tuple[MachineGroup, ...]
+    pool: PoolConfig = PoolConfig()
+    mac_pool: MacPool = MacPool(0x020000000000, 24)
+    hw_ranges: MacRanges = MacRanges(0x060000000000, 32, 8)
+    host_bmc_password: str | None = None
+    dpu_bmc_password: str | None = None
+    port: int = _PORT
+    listen: str | None = None
+    admin: str | None = None
+    state_dir: str | None = None
+    time_scale: float = 1.0
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if problems := [f"{self.source}: {problem}" for problem in self._problems()]:
+            raise ConfigError("\n".join(problems))
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        shown = msgspec.structs.asdict(self)
+        for name in ("host_bmc_password", "dpu_bmc_password"):
+            if shown[name] is not None:
+                shown[name] = "***"
+        return list(shown.items())
+
+    def __repr__(self) -> str:
+        return f"FleetConfig({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    @property
+    def host_count(self) -> int:
+        """How many machines the fleet has: hosts, switches and shelves."""
+        return sum(group.host_count for group in self.groups)
+
+    @property
+    def bmc_count(self) -> int:
+        """How many BMCs the fleet has, those of DPUs included."""
+        return sum(group.bmc_count for group in self.groups)
+
+    @property
+    def mac_blocks(self) -> dict[str, MacPool]:
+        """Both blocks of MACs, by the key of the file."""
+        return {"mac_address_pool": self.mac_pool, "hw_mac_address_ranges": self.hw_ranges}
+
+    def with_passwords(self, host: str | None, dpu: str | None) -> "FleetConfig":
+        """The same fleet with other passwords; None leaves one as it is."""
+        return msgspec.structs.replace(
+            self,
+            host_bmc_password=self.host_bmc_password if host is None else host,
+            dpu_bmc_password=self.dpu_bmc_password if dpu is None else dpu,
+        )
+
+    def _problems(self) -> Iterator[str]:
+        if self.bmc_count == 0:
+            yield "machines: the fleet has no BMC; add a table [machines.NAME] with a host_count"
+        for key in ("host_bmc_password", "dpu_bmc_password"):
+            if getattr(self, key) == "":
+                yield f"{key}: must not be empty; leave it out for the factory password"
+        pool = self.pool.allocator()
+        try:
+            pool.require(self.bmc_count)
+        except PoolExhausted as error:
+            withheld = pool.prefix.num_addresses - pool.capacity
+            yield f"dhcp.prefix: {error}: a /{32 - _bits(self.bmc_count + withheld)} would do"
+        macs = sum(group.mac_count for group in self.groups)
+        if macs > self.mac_pool.size:
+            yield (
+                f"mac_address_pool.host_bits: {self.mac_pool.host_bits} bits are {self.mac_pool.size} MACs, "
+                f"{macs} are needed: {_bits(macs)} would do"
+            )
+        if self.host_count > self.hw_ranges.count:
+            yield (
+                f"hw_mac_address_ranges.host_bits: {self.hw_ranges.host_bits} bits are {self.hw_ranges.count} ranges, "
+                f"{self.host_count} are needed: {self.hw_ranges.range_host_bits + _bits(self.host_count)} would do"
+            )
+        if self.mac_pool.meets(self.hw_ranges):
+            yield (
+                f"hw_mac_address_ranges: {self.hw_ranges} overlaps mac_address_pool ({self.mac_pool}): "
+                "the two need bases that differ above their host bits, such as 02:00:00:00:00:00 and 06:00:00:00:00:00"
+            )
+
+
+def load(path: Path) -> FleetConfig:
+    """Read a fleet configuration file. Raises ConfigError."""
+    try:
+        if not path.exists():
+            raise ConfigError(f"{path}: there is no such file")
+        if not path.is_file():
+            raise ConfigError(f"{path}: is not a file")
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise ConfigError(f"{path}: is larger than {MAX_BYTES // 2**20} MiB")
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text: byte {error.start} is wrong") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str) -> FleetConfig:
+    """The fleet that a TOML text describes. source: what messages call it. Raises ConfigError."""
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{source}: is not TOML that can be read: too deeply nested") from None
+    except ValueError as error:
+        raise ConfigError(f"{source}: is not TOML: {error}") from error
+    return _fleet(data, source)
+
+
+def default(
+    hosts: int = 4500,
+    dpus: int | None = None,
+    profile: str = "dell_poweredge_r750",
+    host_password: str | None = None,
+    dpu_password: str | None = None,
+) -> FleetConfig:
+    """The fleet without a file: one group 'host' on 127.64.0.0/18, or on as much of 127.64.0.0/10 as it needs.
+
+    dpus: of each host; None: two, or what the hardware always has. Raises ConfigError.
+    """
+    if dpus is None:
+        fixed = HARDWARE.get(profile, Hardware()).dpus
+        dpus = 2 if fixed is None else fixed
+    data = {
+        "host_bmc_password": host_password,
+        "dpu_bmc_password": dpu_password,
+        "dhcp": {"type": "pool", "prefix": str(_default_prefix(hosts * (1 + dpus)))},
+        "machines": {"host": {"hw_type": profile, "host_count": hosts, "dpu_per_host_count": dpus}},
+    }
+    return _fleet({key: value for key, value in data.items() if value is not None}, "the default fleet")
+
+
+# reading
+
+
+class _Findings:
+    """What is wrong with a file, and what is only worth a word."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
+        self.unused: dict[str, None] = {}
+
+    def error(self, key: str, text: str) -> None:
+        self.errors.append(f"{self.source}: {key}: {text}")
+
+    def warning(self, key: str, text: str) -> None:
+        self.warnings.append(f"{self.source}: {key}: {text}")
+
+    def raise_errors(self) -> None:
+        """Raise ConfigError if there are errors. Warnings go along: a misspelt key is often why another is missing."""
+        if self.errors:
+            raise ConfigError("\n".join(self.errors + self.warnings))
+
+    def all_warnings(self) -> tuple[str, ...]:
+        if not self.unused:
+            return tuple(self.warnings)
+        return (*self.warnings, f"{self.source}: accepted, but not used by this version: {', '.join(self.unused)}")
+
+
+class _Table:
+    """A table of the file. Remembers which keys were asked for, so that `close` can name the others."""
+
+    def __init__(self, findings: _Findings, path: str, values: Any) -> None:
+        if not isinstance(values, dict):
+            findings.error(path, f"must be a table, not {_shown(values)}")
+            values = {}
+        self._findings, self._path = findings, path
+        self._values: dict[str, Any] = values
+        self._asked: set[str] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def get(self, key: str, convert: Callable[[Any], T], default: Default) -> T | Default:
+        """The converted value of a key; where it is absent or `convert` raises ValueError, the default."""
+        self._asked.add(key)
+        if key not in self._values:
+            return default
+        try:
+            return convert(self._values[key])
+        except ValueError as error:
+            self.error(key, str(error))
+            return default
+
+    def table(self, key: str) -> "_Table":
+        """The table at a key, empty where there is none."""
+        self._asked.add(key)
+        return _Table(self._findings, self.dotted(key), self._values.get(key, {}))
+
+    def renamed(self, key: str, old: str, convert: Callable[[Any], T]) -> T | None:
+        """The value of a key that had another name once."""
+        if key in self and old in self:
+            self.error(key, f"is given twice: {old} is its old name; keep one")
+        return self.get(key, convert, self.get(old, convert, None))
+
+    def error(self, key: str, text: str) -> None:
+        self._findings.error(self.dotted(key), text)
+
+    def dotted(self, key: str) -> str:
+        """The path of a key, quoted where TOML would quote it."""
+        key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+        return f"{self._path}.{key}" if self._path else key
+
+    def close(self, *, strict: bool = False, unused: Collection[str] = (), unused_path: str = "") -> None:
+        """Name what nobody asked for. strict: such a key is an error. unused: keys that are known but not used."""
+        for key in self._values:
+            if key in self._asked:
+                continue
+            if key in unused:
+                self._findings.unused[unused_path + key] = None
+                continue
+            near = get_close_matches(key, [*self._asked, *unused], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            if strict:
+                known = "" if near else f"; known: {', '.join(sorted(self._asked))}"
+                self.error(key, f"is not a known key{hint}{known}")
+            else:
+                self._findings.warning(self.dotted(key), f"unknown key, ignored{hint}")
+
+
+def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
+    findings = _Findings(source)
+    top = _Table(findings, "", data)
+    incumbent = "carbide_api_url" in top
+    _refuse_racks(top)
+    machines = top.table("machines")
+    groups = tuple([_group(machines, name) for name in sorted(machines)])
+    own = top.table("bmcsim")
+    fields: dict[str, Any] = {
+        "pool": _pool(top, incumbent, sum(group.bmc_count for group in groups)),
+        "mac_pool": _mac_pool(findings, top.table("mac_address_pool")),
+        "hw_ranges": _hw_ranges(findings, top.table("hw_mac_address_ranges")),
+        "host_bmc_password": top.get("host_bmc_password", _secret, None),
+        "dpu_bmc_password": top.get("dpu_bmc_password", _secret, None),
+        "port": top.get("bmc_mock_port", _whole(1, 65535), _INCUMBENT_PORT if incumbent else _PORT),
+        "listen": own.get("listen", _text, None),
+        "admin": own.get("admin", _text, None),
+        "state_dir": own.get("state_dir", _text, None),
+        "time_scale": own.get("time_scale", _time_scale, 1.0),
+    }
+    own.close(strict=True)
+    top.close(unused=_UNUSED)
+    findings.raise_errors()
+    return FleetConfig(source=source, groups=groups, warnings=findings.all_warnings(), **fields)
+
+
+def _refuse_racks(top: _Table) -> None:
+    racks = top.table("racks")
+    if names := list(racks):
+        top.error("racks", f"racks are not served yet ({', '.join(names)}); list their machines as [machines.NAME]")
+
+
+def _group(machines: _Table, name: str) -> MachineGroup:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        machines.error(name, "a group's name has up to 100 letters, digits, '_', '.', '-' and starts with no sign")
+    elif re.fullmatch(r".*-[0-9]+-dpu", name):
+        machines.error(name, "a group's name must not end like the id of a DPU; put something behind '-dpu'")
+    table = machines.table(name)
+    if "host_count" not in table:
+        table.error("host_count", "is missing; write how many machines the group has")
+    hw_type = table.get("hw_type", _hw_type, "dell_poweredge_r750")
+    hardware = HARDWARE.get(hw_type, Hardware())
+    timings = table.table("timing_overrides")
+    host_timings, dpu_timings = (_timings(timings.table(of)) for of in ("host", "dpu"))
+    timings.close(strict=True)
+    group = MachineGroup(
+        name=name,
+        hw_type=hw_type,
+        kind=hardware.kind,
+        host_count=table.get("host_count", _whole(0, MAX_HOSTS), 0),
+        dpus=_dpus(table, hw_type, hardware),
+        dpus_in_nic_mode=table.get("dpus_in_nic_mode", _flag, False),
+        host_timings=host_timings,
+        dpu_timings=dpu_timings,
+        acceleration_factor=table.get("acceleration_factor", _acceleration, 1.0),
+        host_firmware_versions=_versions(table.table("host_firmware_versions"), ("bmc", "uefi")),
+        dpu_firmware_versions=_versions(table.table("dpu_firmware_versions"), ("bmc", "cec", "uefi", "nic", "bsp")),
+        rack_id=table.get("rack_id", _text, None),
+        bmc_dhcp_relay_address=table.renamed("bmc_dhcp_relay_address", "oob_dhcp_relay_address", _ipv4),
+        underlay_dhcp_relay_address=table.renamed("underlay_dhcp_relay_address", "admin_dhcp_relay_address", _ipv4),
+        host_inband_dhcp_relay_address=table.get("host_inband_dhcp_relay_address", _ipv4, None),
+    )
+    table.close(unused=_UNUSED_OF_GROUP, unused_path="machines.*.")
+    return group
+
+
+def _dpus(table: _Table, hw_type: str, hardware: Hardware) -> int:
+    dpus = table.get("dpu_per_host_count", _whole(0, MAX_DPUS), hardware.dpus or 0)
+    if hardware.dpus is not None and dpus != hardware.dpus:
+        table.error(
+            "dpu_per_host_count",
+            f"{hw_type} always has {hardware.dpus}, not {dpus}; leave it out or write {hardware.dpus}",
+        )
+    return dpus
+
+
+def _timings(table: _Table) -> dict[str, float]:
+    values = {name: seconds for name in TIMINGS if (seconds := table.get(name, _duration, None)) is not None}
+    table.close(strict=True)
+    return values
+
+
+def _versions(table: _Table, components: tuple[str, ...]) -> dict[str, str]:
+    """component -> version. An empty BSP version is one, and differs from none (upstream of machine-a-tron)."""
+    converters = {name: _text_or_empty if name == "bsp" else _text for name in components}
+    versions = {
+        name: version for name, convert in converters.items() if (version := table.get(name, convert, None)) is not None
+    }
+    table.close()
+    return versions
+
+
+def _pool(top: _Table, incumbent: bool, bmcs: int) -> PoolConfig:
+    line = f'dhcp = {{ type = "pool", prefix = "{_default_prefix(bmcs)}", reserve_first = 1 }}'
+    advice = f"write the line  {line}  above the first [table] of the file"
+    if "dhcp" not in top:
+        if incumbent:
+            top.error("dhcp", f"a file with carbide_api_url means type 'api', which is not available yet; {advice}")
+        return PoolConfig()
+    table = top.table("dhcp")
+    type_ = table.get("type", _text, None)
+    if type_ in ("api", "udp_relay"):
+        table.error("type", f"{type_!r} is not available yet; instead of the table {advice}")
+        return PoolConfig()
+    if type_ != "pool":
+        table.error("type", f"must be 'pool'; {advice}")
+    prefix = table.get("prefix", _prefix, DEFAULT_PREFIX)
+    pool = PoolConfig(
+        prefix,
+        table.get("reserve_first", _whole(0, prefix.num_addresses), 1),
+        table.get("gateway", _ipv4, None),
+        table.get("exclude", _networks, ()),
+    )
+    if pool.gateway is not None and IPv4Address(pool.gateway) not in prefix:
+        table.error("gateway", f"{pool.gateway} is not in {prefix}; give an address of the prefix")
+    for network in pool.exclude:
+        if not network.overlaps(prefix):
+            table.error("exclude", f"{network} is not in {prefix}; give addresses or prefixes inside of it")
+    table.close(strict=True)
+    return pool
+
+
+def _mac_pool(findings: _Findings, table: _Table) -> MacPool:
+    bits = table.get("host_bits", _whole(0, _MAX_MAC_BITS), 24)
+    base = _mac_base(findings, table, 0x020000000000, bits)
+    table.close()
+    return MacPool(base, bits)
+
+
+def _hw_ranges(findings: _Findings, table: _Table) -> MacRanges:
+    bits = table.get("host_bits", _whole(_MIN_RANGE_BITS, _MAX_MAC_BITS), 32)
+    range_bits = table.get("range_host_bits", _whole(_MIN_RANGE_BITS, bits), min(8, bits))
+    base = _mac_base(findings, table, 0x060000000000, bits)
+    table.close()
+    return MacRanges(base, bits, range_bits)
+
+
+def _mac_base(findings: _Findings, table: _Table, default: int, bits: int) -> int:
+    given = table.get("base", _mac, default)
+    base = given >> bits << bits
+    if base != given:
+        counts_as = MacPool(base, bits)
+        findings.warning(table.dotted("base"), f"has bits set among the host bits, and counts as {counts_as}")
+    return base
+
+
+def _default_prefix(addresses: int) -> IPv4Network:
+    """127.64.0.0/18, or the longest shorter prefix that has so many addresses to give."""
+    longest, network = DEFAULT_PREFIX.prefixlen, DEFAULT_PREFIX.network_address
+    prefixes = [IPv4Network((network, length)) for length in range(longest, _WIDEST_DEFAULT - 1, -1)]
+    return next((prefix for prefix in prefixes if AddressPool(prefix).capacity >= addresses), prefixes[-1])
+
+
+def _bits(count: int) -> int:
+    """How many bits it takes to tell so many things apart."""
+    return (count - 1).bit_length()
+
+
+# values: each function returns what the text means, or raises ValueError that says what would be right
+
+
+def _shown(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return "a huge number"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"must be a text that is not empty, not {_shown(value)}")
+    return value
+
+
+def _text_or_empty(value: Any) -> str:
+    return value if value == "" else _text(value)
+
+
+def _secret(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text in quotes")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {_shown(value)}")
+    return value
+
+
+def _whole(low: int, high: int) -> Callable[[Any], int]:
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}, not {_shown(value)}")
+        return value
+
+    return convert
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number, not {_shown(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("must be a number that a double can hold") from None
+
+
+def _acceleration(value: Any) -> float:
+    factor = _number(value)
+    if factor > _MAX_ACCELERATION:
+        raise ValueError(f"must be a number from 0 to {_MAX_ACCELERATION:.0f}, not {_shown(value)}")
+    return factor if factor > 0 else 0.0
+
+
+def _time_scale(value: Any) -> float:
+    scale = _number(value)
+    if not 0 < scale < math.inf:
+        raise ValueError(f"must be a number greater than 0, not {_shown(value)}")
+    return scale
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SPAN = r"([0-9]+(?:\.[0-9]+)?) *(ns|us|ms|s|m|h|d)"
+
+
+def _duration(value: Any) -> float:
+    """Seconds of '100ms', '5s', '2m', '1h 30m'."""
+    if not isinstance(value, str) or not re.fullmatch(rf"(?:{_SPAN} *)+", value):
+        raise ValueError(f"must be a duration such as '5s', '100ms', '2m' or '1h', not {_shown(value)}")
+    seconds = sum(float(amount) * _UNITS[unit] for amount, unit in re.findall(_SPAN, value))
+    if seconds > _MAX_DURATION:
+        raise ValueError(f"must be a duration of at most 365d, not {_shown(value)}")
+    return seconds
+
+
+def _hw_type(value: Any) -> str:
+    name = _text(value)
+    if name in HARDWARE or name.endswith(".yaml"):
+        return name
+    near = get_close_matches(name, HARDWARE, 3, 0.4) or sorted(HARDWARE)
+    raise ValueError(f"{_shown(name)} is not known; near: {', '.join(near)}; or the path of a profile, *.yaml")
+
+
+def _ipv4(value: Any) -> str:
+    try:
+        return str(IPv4Address(_text(value)))
+    except ValueError:
+        raise ValueError(f"must be an IPv4 address such as '10.200.0.1', not {_shown(value)}") from None
+
+
+def _network(value: Any) -> IPv4Network:
+    try:
+        network = IPv4Network(_text(value), strict=False)
+    except ValueError:
+        raise ValueError(f"must be an IPv4 prefix such as '{DEFAULT_PREFIX}', not {_shown(value)}") from None
+    if IPv4Address(value.partition("/")[0]) != network.network_address:
+        raise ValueError(f"{value} has host bits set; the prefix around it is {network}")
+    return network
+
+
+def _prefix(value: Any) -> IPv4Network:
+    prefix = _network(value)
+    if not 8 <= prefix.prefixlen <= 30:
+        raise ValueError(f"must be a prefix from /8 to /30, not {prefix}")
+    if prefix.network_address.packed[0] == 0 or prefix.network_address.packed[0] >= 224:
+        raise ValueError(f"must be a prefix of unicast addresses, which {prefix} is not")
+    return prefix
+
+
+def _networks(value: Any) -> tuple[IPv4Network, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"must be a list of IPv4 addresses and prefixes, not {_shown(value)}")
+    return tuple([_network(item) for item in value])
+
+
+def _mac(value: Any) -> int:
+    text = _text(value)
+    if not re.fullmatch(r"[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}", text):
+        raise ValueError(f"must be a MAC such as '02:00:00:00:00:00', not {_shown(value)}")
+    mac = int(text.replace(":", "").replace("-", ""), 16)
+    if mac >> 40 & 1:
+        raise ValueError(f"{text} is a multicast MAC; its first two digits must be an even number, such as 02")
+    return mac

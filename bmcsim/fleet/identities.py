@@ -1,0 +1,63 @@
+"""The plan of a fleet: which BMCs a configuration means, and who each of them is."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from bmcsim.fleet.config import FleetConfig, MachineGroup
+from bmcsim.machine.identity import Identity, Kind
+
+
+class BmcPlan(msgspec.Struct, frozen=True, gc=False):
+    """One BMC to be.
+
+    id: '<group>-<n>' for a machine, '<group>-<n>-dpu-<k>' for its DPUs, both counted from 0.
+    address: IPv4, dotted. parent: id of the host that a DPU is in, else None.
+    """
+
+    id: str
+    group: MachineGroup
+    identity: Identity
+    address: str
+    parent: str | None = None
+
+
+def plan(config: FleetConfig) -> Iterator[BmcPlan]:
+    """Every BMC in machine order: groups by name, in each group one machine after the other, its DPUs behind it.
+
+    MACs are drawn in the order of machine-a-tron: BMC, host and out-of-band MAC of each DPU, then the machine's BMC,
+    then the operating system's MAC of a switch or the plain NIC's of a host without DPUs; one range of hardware MACs
+    for each machine. Never ends early: a configuration exists only if its pools are large enough.
+    """
+    macs = config.mac_pool.addresses()
+    ranges = config.hw_ranges.bases()
+    addresses = config.pool.allocator()
+    for group in config.groups:
+        for number in range(group.host_count):
+            dpus = tuple([Identity(Kind.DPU, next(macs), next(macs), next(macs)) for _ in range(group.dpus)])
+            bmc_mac = next(macs)
+            host_mac = next(macs) if group.kind is Kind.HOST and not dpus else 0
+            oob_mac = next(macs) if group.kind is Kind.SWITCH else 0
+            id_ = f"{group.name}-{number}"
+            identity = Identity(group.kind, bmc_mac, host_mac, oob_mac, next(ranges), dpus)
+            yield BmcPlan(id_, group, identity, addresses.allocate())
+            for slot, dpu in enumerate(dpus):
+                yield BmcPlan(f"{id_}-dpu-{slot}", group, dpu, addresses.allocate(), id_)
+
+
+def overlap(a: FleetConfig, b: FleetConfig) -> str | None:
+    """What two instances on one network would both hand out, naming the pools and their files; None when nothing."""
+    found = [
+        f"{name} of {a.source} ({block}) and {other_name} of {b.source} ({other}) have MACs in common: "
+        "give each instance its own base"
+        for name, block in a.mac_blocks.items()
+        for other_name, other in b.mac_blocks.items()
+        if block.meets(other)
+    ]
+    address = a.pool.allocator().common(b.pool.allocator())
+    if address is not None:
+        found.append(
+            f"dhcp.prefix of {a.source} ({a.pool.prefix}) and dhcp.prefix of {b.source} ({b.pool.prefix}) "
+            f"have {address} in common: give each instance its own prefix, or exclude the other's addresses"
+        )
+    return "; ".join(found) or None
