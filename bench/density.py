@@ -10,7 +10,7 @@ import orjson
 import uvloop
 
 from bench import paths
-from bench.client import any_certificate, connected, encode
+from bench.client import Connection, any_certificate, connected, encode
 from bench.report import Bar, Measure
 from bench.server import BenchError, Fleet, Server, Settings, bmcsim, cpu_seconds
 
@@ -50,7 +50,7 @@ def run(settings: Settings) -> list[Measure]:
         measures.append(Measure("memory after reading", after_reading / 1024, "MiB", MEMORY, note=note))
         time.sleep(settings.settle)
         measures.append(Measure("CPU while idle", _idle_cpu(server, settings.idle), "% of a core", IDLE_CPU))
-        note = f"{settings.settle + settings.idle:.0f} s after the last request"
+        note = f"{settings.rest:.0f} s after the last request"
         measures.append(Measure("memory at rest", server.rss() / 1024, "MiB", note=note))
         if settings.rotate:
             uvloop.run(_rotate_all(fleet, server, trees))
@@ -67,9 +67,11 @@ def run(settings: Settings) -> list[Measure]:
 
     # A fresh process: what earlier connections left in the heap would be reused and make these look cheap.
     with bmcsim(settings) as started:
-        held = uvloop.run(_hold_connections(fleet, started.server))
-    note = f"{CONNECTIONS:,} connections, one request each"
-    measures.append(Measure("memory per idle TLS connection", held, "KiB", PER_CONNECTION, note=note))
+        unused, used = uvloop.run(_hold_connections(settings, started.server))
+    note = f"{CONNECTIONS:,} connections, {settings.rest:.0f} s after their handshakes"
+    measures.append(Measure("memory per idle TLS connection", unused, "KiB", PER_CONNECTION, note=note))
+    note = f"the same connections, {settings.rest:.0f} s after one request on each"
+    measures.append(Measure("memory per used, idle TLS connection", used, "KiB", note=note))
     return measures
 
 
@@ -116,19 +118,29 @@ async def _ask_all(fleet: Fleet, server: Server, request: Callable[[int], bytes]
     await asyncio.gather(*(worker() for _ in range(_PARALLEL)))
 
 
-async def _hold_connections(fleet: Fleet, server: Server) -> float:
-    """KiB of server memory per open connection that was used once."""
+async def _hold_connections(settings: Settings, server: Server) -> tuple[float, float]:
+    """KiB of server memory per open connection: before it was ever used, and after one request."""
+    fleet = settings.fleet
     context = any_certificate()
     async with AsyncExitStack() as stack:
 
-        async def use(index: int) -> None:
+        async def connect(index: int) -> Connection:
             address = fleet.address(index % fleet.bmcs)
-            connection = await stack.enter_async_context(connected(address, server.port, context))
-            await connection.request(encode(f"{address}:{server.port}", paths.ROOT))
+            return await stack.enter_async_context(connected(address, server.port, context))
 
-        await use(0)
-        before = server.rss()
-        for index in range(CONNECTIONS):
-            await use(index)
-        await asyncio.sleep(1.0)
-        return (server.rss() - before) / CONNECTIONS
+        async def memory() -> int:
+            # What a connection needed for a moment only goes back to the system when the server trims its heap.
+            await asyncio.sleep(settings.rest)
+            return server.rss()
+
+        # What the first connection loads is no part of the others' cost.
+        await (await connect(0)).request(encode(f"{server.address}:{server.port}", paths.ROOT))
+        none = await memory()
+        connections = [await connect(index) for index in range(CONNECTIONS)]
+        unused = await memory()
+        for index, connection in enumerate(connections):
+            await connection.request(encode(f"{fleet.address(index % fleet.bmcs)}:{server.port}", paths.ROOT))
+        used = await memory()
+        if any(connection.transport.is_closing() for connection in connections):
+            raise BenchError("the server closed idle connections")
+        return (unused - none) / CONNECTIONS, (used - none) / CONNECTIONS

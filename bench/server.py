@@ -87,6 +87,11 @@ class Settings:
     work: Path  # scratch directory: certificate, logs, request lists
 
     @property
+    def rest(self) -> float:
+        """Seconds after which a server that trims its heap every half minute has done so."""
+        return self.settle + self.idle
+
+    @property
     def certificate(self) -> Path:
         return self.work / "certificate.pem"
 

@@ -75,7 +75,9 @@ def header(response: Response, name: str) -> str | None:
 
 def message_ids(response: Response) -> list[str]:
     """The keys of the messages of an error response, without the registry prefix."""
-    return [one["MessageId"].rpartition(".")[2] for one in orjson.loads(response.body)["error"]["@Message.ExtendedInfo"]]
+    return [
+        one["MessageId"].rpartition(".")[2] for one in orjson.loads(response.body)["error"]["@Message.ExtendedInfo"]
+    ]
 
 
 def tree_of(profile: str) -> Tree:

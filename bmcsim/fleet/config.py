@@ -316,11 +316,11 @@ class _Table:
     """A table of the file. Remembers which keys were asked for, so that `close` can name the others."""
 
     def __init__(self, findings: _Findings, path: str, values: Any) -> None:
-        if not isinstance(values, dict):
+        self._well_formed = isinstance(values, dict)
+        if not self._well_formed:
             findings.error(path, f"must be a table, not {_shown(values)}")
-            values = {}
         self._findings, self._path = findings, path
-        self._values: dict[str, Any] = values
+        self._values: dict[str, Any] = values if self._well_formed else {}
         self._asked: set[str] = set()
 
     def __contains__(self, key: str) -> bool:
@@ -329,10 +329,15 @@ class _Table:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def get(self, key: str, convert: Callable[[Any], T], default: Default) -> T | Default:
-        """The converted value of a key; where it is absent or `convert` raises ValueError, the default."""
+    def get(self, key: str, convert: Callable[[Any], T], default: Default, missing: str = "") -> T | Default:
+        """The converted value of a key; where it is absent or `convert` raises ValueError, the default.
+
+        missing: of a key that must be there, what its absence is called.
+        """
         self._asked.add(key)
         if key not in self._values:
+            if missing and self._well_formed:
+                self.error(key, missing)
             return default
         try:
             return convert(self._values[key])
@@ -414,8 +419,6 @@ def _group(machines: _Table, name: str) -> MachineGroup:
     elif re.fullmatch(r".*-[0-9]+-dpu", name):
         machines.error(name, "a group's name must not end like the id of a DPU; put something behind '-dpu'")
     table = machines.table(name)
-    if "host_count" not in table:
-        table.error("host_count", "is missing; write how many machines the group has")
     hw_type = table.get("hw_type", _hw_type, "dell_poweredge_r750")
     hardware = HARDWARE.get(hw_type, Hardware())
     timings = table.table("timing_overrides")
@@ -425,7 +428,9 @@ def _group(machines: _Table, name: str) -> MachineGroup:
         name=name,
         hw_type=hw_type,
         kind=hardware.kind,
-        host_count=table.get("host_count", _whole(0, MAX_HOSTS), 0),
+        host_count=table.get(
+            "host_count", _whole(0, MAX_HOSTS), 0, "is missing; write how many machines the group has"
+        ),
         dpus=_dpus(table, hw_type, hardware),
         dpus_in_nic_mode=table.get("dpus_in_nic_mode", _flag, False),
         host_timings=host_timings,
@@ -476,7 +481,7 @@ def _pool(top: _Table, incumbent: bool, bmcs: int) -> PoolConfig:
             top.error("dhcp", f"a file with carbide_api_url means type 'api', which is not available yet; {advice}")
         return PoolConfig()
     table = top.table("dhcp")
-    type_ = table.get("type", _text, None)
+    type_ = table.get("type", _text, "pool", f"is missing; {advice}")
     if type_ in ("api", "udp_relay"):
         table.error("type", f"{type_!r} is not available yet; instead of the table {advice}")
         return PoolConfig()

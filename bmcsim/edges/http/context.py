@@ -29,6 +29,7 @@ class Limits(msgspec.Struct, frozen=True):
     fast_body: int = 64 * 1024
     head_seconds: float = 10.0
     idle_seconds: float = 75.0
+    linger_seconds: float = 1.0
 
 
 class Dropped(Exception):

@@ -17,6 +17,7 @@ tests/unit/edges/test_uvicorn_contract.py has a test for each; the minor version
 """
 
 import asyncio
+import re
 import time
 from collections import deque
 from ipaddress import ip_address
@@ -34,6 +35,7 @@ from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.messages import error_response
 from bmcsim.redfish.service import handle
 
+_METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ ")
 _NO_CONTENT = frozenset({204, 304})
 
 
@@ -77,8 +79,6 @@ class Cycle(RequestResponseCycle):
         self.waiting_for_100_continue = False
         self.transport.write(cast(bytes, encoded))
         self.message_event.set()
-        if not self.keep_alive:
-            self.transport.close()
         self.on_response()
 
     def drop(self) -> None:
@@ -109,6 +109,7 @@ class RedfishProtocol(HttpToolsProtocol):
         self._refusal: Response | None = None
         self._body: list[bytes] = []
         self._received = b""
+        self._chunk = 0
         self.url = b""
 
     # connection
@@ -186,6 +187,7 @@ class RedfishProtocol(HttpToolsProtocol):
         if not self._in_head:
             self.last_active = self.context.clock.now().mono
         self._received = data if not self._in_message else b""
+        self._chunk = len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -196,7 +198,9 @@ class RedfishProtocol(HttpToolsProtocol):
                 self.data_received(rest)
             return
         except httptools.HttpParserInvalidMethodError:
-            self._refuse_and_close(error_response(RedfishError(501, "OperationNotAllowed")))
+            known = _METHOD.match(data) is not None
+            error = RedfishError(501, "OperationNotAllowed") if known else RedfishError(400, "UnrecognizedRequestBody")
+            self._refuse_and_close(error_response(error))
             return
         except httptools.HttpParserCallbackError:
             raise
@@ -204,7 +208,10 @@ class RedfishProtocol(HttpToolsProtocol):
             self._refuse_and_close(error_response(RedfishError(400, "UnrecognizedRequestBody")))
             return
         if self._in_head:
-            self._head_size += len(data)
+            begun_here = self._head_size == 0
+            self._head_size = (
+                self._parsed_head() + len(data) - data.rfind(b"\n") if begun_here else self._head_size + len(data)
+            )
             self._check_head(self._head_size)
 
     def _known_get(self, data: bytes) -> bool:
@@ -260,9 +267,10 @@ class RedfishProtocol(HttpToolsProtocol):
         if len(fields) != len(self.headers):
             fields = self._with_duplicates()
         self._fields = fields
-        if len(self.url) > self.context.limits.target or self._head_size > self.context.limits.head:
-            self._check_head(self._head_size)
-            return
+        if len(self.url) > self.context.limits.target or self._head_size + self._chunk > self.context.limits.head:
+            self._check_head(self._parsed_head())
+            if self._closing:
+                return
         if b"content-length" not in fields and b"transfer-encoding" not in fields:
             return
         if b"transfer-encoding" not in fields:
@@ -352,6 +360,9 @@ class RedfishProtocol(HttpToolsProtocol):
                 break
         return fields
 
+    def _parsed_head(self) -> int:
+        return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+
     def _remember(self, head: Head) -> None:
         """Keep the header block that was just parsed, if it stands alone in what was received."""
         data = self._received
@@ -396,8 +407,14 @@ class RedfishProtocol(HttpToolsProtocol):
         moment = self.context.clock.now()
         self.transport.write(encode(response, method, self.context.date_line(moment), keep_alive=False))
         self.context.metrics.observe(response.status, 0.0)
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close a little later: closing while the client still sends would reset the connection and lose the answer."""
         self._closing = True
-        self.transport.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(self.context.limits.linger_seconds, self.transport.close)
 
     def _refuse_and_close(self, response: Response) -> None:
         """Answer without reading on. If others are owed an answer first, the refusal waits behind them."""
@@ -474,6 +491,7 @@ class RedfishProtocol(HttpToolsProtocol):
         """The slow lane is done; what waited goes on."""
         self._busy = False
         self.last_active = self.context.clock.now().mono
-        self.server_state.total_requests += 1
-        if not self.transport.is_closing():
+        if self.cycle is not None and not self.cycle.keep_alive and self.cycle.response_complete:
+            self._linger()
+        elif not self.transport.is_closing():
             self._drain()

@@ -23,10 +23,12 @@ class Server:
 
     def __init__(self, context: Context, listener: Listener, clock: ManualClock, port: int) -> None:
         self.context, self.listener, self.clock, self.port = context, listener, clock, port
+        self.opened: list[Connection] = []
 
     async def connect(self, address: str = FIRST) -> "Connection":
         """A connection to one address."""
-        return Connection(*await asyncio.open_connection(address, self.port))
+        self.opened.append(Connection(*await asyncio.open_connection(address, self.port)))
+        return self.opened[-1]
 
     async def exchange(self, data: bytes, address: str = FIRST) -> list["Answer"]:
         """Send bytes on a new connection, and all answers until the server closes or has nothing more to say."""
@@ -115,11 +117,15 @@ async def server() -> AsyncIterator[Server]:
     fleet.ready = True
     listen = parse_listen("127.0.0.0/8:0")
     sock, _ = open_socket(listen)
-    context = Context(fleet, Driver(clock), clock, Limits(), listen.network)
+    context = Context(fleet, Driver(clock), clock, Limits(linger_seconds=0.1), listen.network)
     listener = redfish_listener(context, sock, None)
     port = sock.getsockname()[1]
     await listener.start()
-    yield Server(context, listener, clock, port)
-    for connection in list(listener.server.server_state.connections):
-        connection.transport.abort()
+    made = Server(context, listener, clock, port)
+    yield made
+    for connection in made.opened:
+        connection.writer.transport.abort()
+    for served in list(listener.server.server_state.connections):
+        served.transport.abort()
     await listener.stop()
+    await asyncio.sleep(0)

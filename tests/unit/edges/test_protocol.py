@@ -55,7 +55,10 @@ async def test_pipelined_requests_are_answered_in_order_over_both_lanes(server: 
 async def test_both_lanes_answer_byte_for_byte_alike(server: Server, data: bytes) -> None:
     head, _, body = data.partition(b"\r\n\r\n")
     lines = [line for line in head.split(b"\r\n") if not line.startswith(b"Content-Length")]
-    chunked = b"\r\n".join([*lines, b"Transfer-Encoding: chunked"]) + b"\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    chunked = b"\r\n".join([*lines, b"Transfer-Encoding: chunked"]) + b"\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (
+        len(body),
+        body,
+    )
     replies = []
     for stream in (data, chunked):
         connection = await server.connect()
@@ -150,21 +153,15 @@ async def test_e34_an_oversized_body_is_refused_and_never_held(server: Server, c
         assert answer.status == 413
         return
     connection = await server.connect()
-    connection.writer.write(
-        get(SYSTEM, "Transfer-Encoding: chunked", "Content-Type: application/json", method="PATCH")
-    )
+    connection.writer.write(get(SYSTEM, "Transfer-Encoding: chunked", "Content-Type: application/json", method="PATCH"))
     block = b"%x\r\n%s\r\n" % (65536, b" " * 65536)
-    sent = 0
-    try:
-        while sent < 64 * 1024 * 1024 and not connection.reader.at_eof():
-            connection.writer.write(block)
-            sent += 65536
-            await asyncio.wait_for(connection.writer.drain(), 5)
-    except ConnectionError:
-        pass
-    (answer,) = await connection.answers() or [None]
-    assert answer is None or answer.status == 413
-    assert sent < 16 * 1024 * 1024
+    for _ in range(128):
+        connection.writer.write(block)
+        await asyncio.wait_for(connection.writer.drain(), 5)
+    answer = await connection.answer()
+    assert (answer.status, answer.fields["connection"]) == (413, "close")
+    (served,) = server.listener.server.server_state.connections
+    assert len(served.cycle.body) < 1024 * 1024
     connection.writer.close()
 
 
@@ -221,8 +218,10 @@ async def test_a_bmc_in_reset_closes_after_delivering_what_it_owes_to_others(ser
     resetting = fleet.route(b"", SECOND.encode(), "")
     resetting.service = Service.RESETTING
     answers = await server.exchange(
-        get(SYSTEM) + send("PATCH", SYSTEM, b'{"Boot":{"BootSourceOverrideTarget":"Pxe"}}', chunked=True)
-        + get(SYSTEM, host=SECOND) + get(SYSTEM)
+        get(SYSTEM)
+        + send("PATCH", SYSTEM, b'{"Boot":{"BootSourceOverrideTarget":"Pxe"}}', chunked=True)
+        + get(SYSTEM, host=SECOND)
+        + get(SYSTEM)
     )
     assert [answer.status for answer in answers] == [200, 204]
     assert server.context.metrics.dropped == 1
