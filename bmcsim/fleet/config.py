@@ -409,8 +409,8 @@ def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
 
 def _refuse_racks(top: _Table) -> None:
     racks = top.table("racks")
-    if names := list(racks):
-        top.error("racks", f"racks are not served yet ({', '.join(names)}); list their machines as [machines.NAME]")
+    if names := ", ".join(map(racks.dotted, racks)):
+        top.error("racks", f"racks are not served yet ({names}); list their machines as [machines.NAME]")
 
 
 def _group(machines: _Table, name: str) -> MachineGroup:

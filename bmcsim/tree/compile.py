@@ -12,6 +12,8 @@ from bmcsim.tree.source import ProfileError, deep_merge
 from bmcsim.tree.template import ETAG_KEY, Binder, Body, Hole, Reading, TemplateError, parse_hole
 
 ROOT = "/redfish/v1"
+_LOG_ENTRIES = "#LogEntryCollection.LogEntryCollection"
+_OMIT = "$omit"
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -159,6 +161,9 @@ class _Linker:
             raise ProfileError(f"the profile has no {ROOT}")
         for uri in templates:
             self._link_from_parent(uri, templates)
+        for uri, template in templates.items():
+            if template["@odata.type"] == _LOG_ENTRIES:
+                template["Members"] = [_embedded(templates[member]) for member in self._members(uri)]
         return templates
 
     def _members(self, uri: str) -> list[str]:
@@ -178,7 +183,8 @@ class _Linker:
             "Id": "${item.id}" if segment == "*" else segment,
             "Name": _words(short),
         }
-        template: dict[str, Any] = self._directives(deep_merge(envelope, resource.properties), resource)
+        merged = {key: value for key, value in deep_merge(envelope, resource.properties).items() if value != _OMIT}
+        template: dict[str, Any] = self._directives(merged, resource)
         if resource.reading is not None:
             template.setdefault("Reading", "${reading}")
         if resource.actions:
@@ -296,6 +302,11 @@ def _substitute(value: Any, scope: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         return {key: _substitute(item, scope) for key, item in value.items()}
     return [_substitute(item, scope) for item in value] if isinstance(value, list) else value
+
+
+def _embedded(template: dict[str, Any]) -> dict[str, Any]:
+    """A log entry inside its collection, which always has its members in full (DSP0266 9.2, Redfish.AutoExpand)."""
+    return {key: value for key, value in template.items() if key != ETAG_KEY}
 
 
 def _link(uri: str) -> dict[str, str]:

@@ -319,7 +319,7 @@ def test_bad_durations(value: str) -> None:
         ),
         (
             "[racks.gb200]\nids = ['r1']\n[machines]",
-            "racks: racks are not served yet (gb200); list their machines as [machines.NAME]",
+            "racks: racks are not served yet (racks.gb200); list their machines as [machines.NAME]",
         ),
         (f"bmc_mock_port = 65536\n{GROUP}", "bmc_mock_port: must be a whole number from 1 to 65535, not 65536"),
         (

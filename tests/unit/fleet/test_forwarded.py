@@ -131,9 +131,9 @@ def test_any_text_is_read_or_refused(value: str) -> None:
 @pytest.mark.parametrize("filler", [" ", "\t ", "a", "a=b;", ";", ",", '"', "\\", 'a="', 'a="\\"', "host=1"])
 @pytest.mark.parametrize("end", ["", "\x00", "=", '"'])
 def test_time_is_linear_in_length(filler: str, end: str) -> None:
-    """A quadratic matcher would need minutes for this much."""
+    """A quadratic matcher would need many seconds for this much."""
     with suppress(MalformedForwarded):
-        forwarded_host(filler * (200_000 // len(filler)) + end)
+        forwarded_host(filler * (50_000 // len(filler)) + end)
 
 
 @pytest.mark.parametrize(
