@@ -23,7 +23,7 @@ from bmcsim.machine.sessions import Session, Sessions
 from bmcsim.tree.compile import Node, Tree
 from bmcsim.tree.profile import Timings
 from bmcsim.tree.source import deep_merge
-from bmcsim.tree.template import Body
+from bmcsim.tree.template import Body, literal
 
 SESSION_SERVICE = "/redfish/v1/SessionService"
 _DEFAULT_SESSION_TIMEOUT = 1800.0
@@ -117,9 +117,9 @@ class Bmc:
         return node.template
 
     def change(self, node: Node, changes: Mapping[str, Any]) -> None:
-        """Merge changes into a resource; what equals the profile again is forgotten."""
+        """Merge what a client wrote into a resource; what equals the profile again is forgotten."""
         old = self.overlay.get(node.uri) if self.overlay else None
-        merged = deep_merge(old.changes if old else {}, changes)
+        merged = deep_merge(old.changes if old else {}, literal(changes))
         template = deep_merge(node.template, merged)
         if self.overlay is None:
             self.overlay = {}

@@ -44,12 +44,28 @@ def properties_of(changes: dict[str, Any]) -> dict[str, Any]:
 def apply(bmc: Bmc, node: Node, properties: dict[str, Any]) -> None:
     """Check every property, then write all. Raises PatchRefused."""
     template = bmc.template(node)
+    properties = _with_arrays(properties, template)
     problems = list(_problems(node, template, template, properties, ""))
     if problems:
         raise PatchRefused(problems)
     if (target := bmc.tree.nodes.get(node.applies_to)) is not None:
         bmc.change(target, properties)
     bmc.change(node, properties)
+
+
+def _with_arrays(changes: dict[str, Any], template: dict[str, Any]) -> dict[str, Any]:
+    """Changes in which each array is what it will be: null removes an element, {} keeps it, a shorter one truncates
+    (DSP0266 7.7)."""
+    result: dict[str, Any] = {}
+    for name, value in changes.items():
+        present = template.get(name)
+        if isinstance(value, dict) and isinstance(present, dict):
+            value = _with_arrays(value, present)
+        elif isinstance(value, list) and isinstance(present, list):
+            kept = [present[index] if item == {} and index < len(present) else item for index, item in enumerate(value)]
+            value = [item for item in kept if item is not None]
+        result[name] = value
+    return result
 
 
 def _problems(

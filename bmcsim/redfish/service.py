@@ -37,7 +37,7 @@ def admit(bmc: Bmc, request: Request, length: int | None) -> Response | BodyPlan
     """
     if length is not None and length > JSON_LIMIT:
         return error_response(RedfishError(413, "PayloadTooLarge"))
-    if request.method in ("GET", "HEAD", "OPTIONS"):
+    if request.method not in ("POST", "PATCH", "PUT") or length == 0:
         return BodyPlan(JSON_LIMIT)
     try:
         if not auth.is_open(request.method, normalised(request.path)):
@@ -190,7 +190,7 @@ def _check_media_type(request: Request) -> None:
 
 
 def _check_write(request: Request) -> None:
-    if request.body:
+    if request.body and request.method != "DELETE":
         _check_media_type(request)
     if request.query:
         for name in request.query.split("&"):

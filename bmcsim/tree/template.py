@@ -16,9 +16,24 @@ from bmcsim.core.clock import Moment
 
 _HOLE = re.compile(r"\$\{([^{}]+)\}")
 _TAG = rb'"\u0000tag\u0000"'
-_MARK = re.compile(rb'"\\u0000(\d+)\\u0000"|\\u0000(\d+)\\u0000|"\\u0000tag\\u0000"')
+_MARK = re.compile(rb'"\\u0000(\d+)\\u0000"|\\u0000(\d+)\\u0000|"\\u0000(\d+)\\u0000text\\u0000"|"\\u0000tag\\u0000"')
 
 ETAG_KEY = "@odata.etag"
+
+
+class Literal(str):
+    """A text that a client wrote: it stands for itself, whatever looks like a hole in it."""
+
+    __slots__ = ()
+
+
+def literal(value: Any) -> Any:
+    """A JSON value in which every text is a Literal."""
+    if isinstance(value, str):
+        return Literal(value)
+    if isinstance(value, dict):
+        return {key: literal(item) for key, item in value.items()}
+    return [literal(item) for item in value] if isinstance(value, list) else value
 
 
 class TemplateError(Exception):
@@ -99,13 +114,19 @@ class Body:
 
     def __init__(self, template: dict[str, Any], bind: Binder, resolve: Callable[[str], Hole] = parse_hole) -> None:
         expressions: list[str] = []
+        texts: list[bytes] = []
 
         def mark(match: re.Match[str]) -> str:
             expressions.append(match[1])
             return f"\0{len(expressions) - 1}\0"
 
         def marked(value: Any) -> Any:
+            if isinstance(value, Literal):
+                texts.append(orjson.dumps(str(value)))
+                return f"\0{len(texts) - 1}\0text\0"
             if isinstance(value, str):
+                if "\0" in value:
+                    raise TemplateError("a text has a NUL character")
                 return _HOLE.sub(mark, value) if "${" in value else value
             if isinstance(value, dict):
                 return {key: marked(item) for key, item in value.items()}
@@ -117,7 +138,7 @@ class Body:
         encoded = orjson.dumps(marked({**template, ETAG_KEY: "\0tag\0"} if tagged else template))
         bindings = [bind(resolve(expression)) for expression in expressions]
         counting = [number for number, binding in enumerate(bindings) if binding.volatile and binding.counts]
-        self._seed = crc32(encoded)
+        self._seed = crc32(b",".join(texts), crc32(encoded))
         prefix = b'"%08x' % crc32(orjson.dumps(expressions), self._seed)
         self._etag = b"" if not tagged else prefix if counting else b'%s%08x"' % (prefix, self._seed)
         self._counting = tuple(counting) if tagged else ()
@@ -129,6 +150,9 @@ class Body:
         for match in _MARK.finditer(encoded):
             pieces.append(encoded[position : match.start()].replace(b"%", b"%%"))
             position = match.end()
+            if match[3]:
+                pieces.append(texts[int(match[3])].replace(b"%", b"%%"))
+                continue
             if match[0] != _TAG:
                 function = bindings[int(match[1] or match[2])].function
                 functions.append(function if match[1] else _inside(function))

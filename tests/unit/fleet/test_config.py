@@ -579,7 +579,7 @@ KEYS = [
 keys = st.sampled_from(KEYS) | st.text(max_size=3)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         keys,

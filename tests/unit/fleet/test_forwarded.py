@@ -4,7 +4,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bmcsim.fleet.forwarded import MalformedForwarded, forwarded_host, normalise_host
@@ -97,6 +97,7 @@ separators = st.builds(lambda *parts: "".join(parts), blanks, st.sampled_from(["
 hosts = st.text('abcXYZ019_.!~ \\"-', min_size=1, max_size=12)
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     host=hosts,
     escape=st.lists(st.booleans(), max_size=12),
@@ -119,6 +120,7 @@ def test_quoting_round_trips(
     assert forwarded_host(field) == host
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(max_codepoint=0xFF)) | st.text('host="[]:;, \\1.', max_size=30))
 def test_any_text_is_read_or_refused(value: str) -> None:
     try:
@@ -161,6 +163,7 @@ def test_normalise(text: str, host: str) -> None:
     assert normalise_host(text) == host
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.ip_addresses(v=6), st.sampled_from(["", ":443"]))
 def test_ipv6_in_any_spelling(address: IPv6Address, port: str) -> None:
     canonical = str(address.ipv4_mapped or address)
@@ -168,11 +171,13 @@ def test_ipv6_in_any_spelling(address: IPv6Address, port: str) -> None:
         assert normalise_host(spelling) == normalise_host(f"[{spelling}]{port}") == canonical
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.ip_addresses(v=4), st.sampled_from(["", ":443"]))
 def test_ipv4(address: IPv4Address, port: str) -> None:
     assert normalise_host(f"{address}{port}") == forwarded_host(f"host={address}") == str(address)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text())
 def test_normalise_never_raises(text: str) -> None:
     assert isinstance(normalise_host(text), str)

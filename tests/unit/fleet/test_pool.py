@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bmcsim.fleet.pool import AddressPool, MacPool, MacRanges, PoolExhausted, dotted
@@ -68,6 +68,7 @@ networks = st.builds(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     length=st.integers(25, 32),
     reserve=st.integers(0, 40),
@@ -88,6 +89,7 @@ def test_gives_exactly_what_is_free(length: int, reserve: int, gateway: int | No
         pool.allocate()
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(networks, max_size=5), st.lists(networks, max_size=5))
 def test_common_is_the_first_shared_address(mine: list[IPv4Network], theirs: list[IPv4Network]) -> None:
     prefix = IPv4Network("10.0.0.0/25")
@@ -97,6 +99,7 @@ def test_common_is_the_first_shared_address(mine: list[IPv4Network], theirs: lis
     assert pool.common(other) == other.common(pool) == (shared[0] if shared else None)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_dotted(address: int) -> None:
     assert dotted(address) == str(IPv4Address(address))
@@ -113,6 +116,7 @@ def test_ranges_start_at_index_one_and_wrap() -> None:
     assert list(ranges.bases()) == [0x060000000000 + n * 256 for n in (1, 2, 3, 0)]
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 63), st.integers(0, 6), st.integers(0, 63), st.integers(0, 6))
 def test_blocks_meet_when_they_share_a_mac(base: int, bits: int, other_base: int, other_bits: int) -> None:
     block = MacPool(base >> bits << bits, bits)
