@@ -21,6 +21,8 @@ BENCHES: dict[str, Callable[[Settings], list[Measure]]] = {
     "storm": storm.run,
 }
 
+_QUIET = 0.5  # load average above which something else runs here, or ran a moment ago
+
 _EXIT = "exit status: 0 every bar is reached, 1 one is missed or its measurement is void, 130 interrupted"
 
 
@@ -38,6 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cores = Cores.of_machine()
     if cores.server in cores.generators:
         print("only one core: the generators share it with the server, so rates will be low", file=sys.stderr)
+    machine = report.describe_machine()
+    load, *_ = os.getloadavg()
+    if load > _QUIET:
+        print(f"the machine is busy already (load average {load:.1f}): do not trust the numbers", file=sys.stderr)
     os.sched_setaffinity(0, cores.generators)
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as work:
@@ -49,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     print(f"\n{settings.fleet.hosts:,} hosts with {settings.fleet.dpus} DPUs: {settings.fleet.bmcs:,} BMCs\n")
     report.print_table(measures)
-    print(f"\n{report.save(options.out, options.bench, settings, measures)}")
+    print(f"\n{report.save(options.out, options.bench, machine, settings, measures)}")
     return 1 if any(measure.verdict in ("MISS", "VOID") for measure in measures) else 0
 
 

@@ -27,7 +27,9 @@ BARS: dict[Handshake, Bar] = {"full": Bar(">=", 1_000), "resumed": Bar(">=", 2_0
 CLIENTS = 8
 
 _FLAG: dict[Handshake, str] = {"full": "-new", "resumed": "-reuse"}
-_RESULT = re.compile(r"^(\d+) connections in [\d.]+s; [\d.]+ connections/user sec, bytes read (\d+)$", re.MULTILINE)
+# One mark per connection, `r` if it was resumed, and then the totals.
+_RESULT = re.compile(r"^([*r]+)\n\n(\d+) connections in .*, bytes read (\d+)$", re.MULTILINE)
+_MARK: dict[Handshake, str] = {"full": "*", "resumed": "r"}
 _MISSING = "openssl is not installed; on Debian and Ubuntu: apt-get install openssl"
 
 
@@ -86,21 +88,24 @@ def _load(server: Server, addresses: list[str], handshake: Handshake, seconds: f
             client.kill()
     elapsed = time.perf_counter() - began
     used = cpu_seconds(server.pid) - before
-    total = sum(_count(output, sizes[address]) for address, output in zip(addresses, outputs, strict=True))
+    total = sum(_count(output, handshake, sizes[address]) for address, output in zip(addresses, outputs, strict=True))
     return Sample(total / elapsed, total / used)
 
 
 def _command(target: str, handshake: Handshake, seconds: float) -> list[str]:
-    # The session that -reuse establishes first is printed as part of a separate line and is not counted.
     return ["openssl", "s_time", "-connect", target, "-www", paths.ROOT, _FLAG[handshake], "-time", f"{seconds:.0f}"]
 
 
-def _count(output: str, size: int) -> int:
-    """The connections that an s_time reports, after checking that each read `size` bytes."""
+def _count(output: str, handshake: Handshake, size: int) -> int:
+    """The connections that an s_time reports, after checking their handshakes and that each read `size` bytes."""
     found = _RESULT.search(output)
     if found is None:
         raise BenchError(f"openssl s_time failed: {output[-500:]}")
-    connections, read = int(found[1]), int(found[2])
+    marks, connections, read = found[1], int(found[2]), int(found[3])
+    if marks != _MARK[handshake] * connections:
+        raise BenchError(
+            f"{marks.count('r')} of {connections} handshakes were resumed, where all should be {handshake}"
+        )
     if read != connections * size:
         raise BenchError(f"openssl s_time read {read} bytes over {connections} connections, not {size} bytes each")
     return connections

@@ -239,7 +239,8 @@ def _judge(name: str, rate: float, bar: Bar | None, outcome: Outcome) -> list[Me
         void = f"{outcome.refused} responses were errors"
     elif share < ACHIEVED:
         void = f"{100 * share:.1f} % of the rate, limited by {_limit(outcome)}"
-    latencies = sorted(1000 * latency for latency in outcome.latencies)
+    # A request without a response is slower than any other.
+    latencies = sorted(1000 * latency for latency in outcome.latencies) + [math.inf] * outcome.unanswered
     quantiles = {percent: _percentile(latencies, percent) for percent in (50.0, 90.0, 99.0, 99.9, 100.0)}
     spread = ", ".join(f"p{percent:g} {value:.1f}" for percent, value in quantiles.items())
     return [

@@ -7,7 +7,7 @@ import platform
 import ssl
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -80,7 +80,9 @@ def print_table(measures: Sequence[Measure]) -> None:
         )
 
 
-def save(directory: Path, command: str, settings: Settings, measures: Sequence[Measure]) -> Path:
+def save(
+    directory: Path, command: str, machine: Mapping[str, object], settings: Settings, measures: Sequence[Measure]
+) -> Path:
     """Write the run to a new file in `directory` and return its path."""
     now = datetime.datetime.now(datetime.UTC)
     directory.mkdir(parents=True, exist_ok=True)
@@ -88,7 +90,7 @@ def save(directory: Path, command: str, settings: Settings, measures: Sequence[M
     run = {
         "at": now.isoformat(timespec="seconds"),
         "command": sys.argv[1:],
-        "machine": machine(),
+        "machine": machine,
         "settings": {
             "hosts": settings.fleet.hosts,
             "dpus": settings.fleet.dpus,
@@ -104,8 +106,8 @@ def save(directory: Path, command: str, settings: Settings, measures: Sequence[M
     return path
 
 
-def machine() -> dict[str, object]:
-    """What the numbers depend on: processor, kernel, versions and the revision of the source."""
+def describe_machine() -> dict[str, object]:
+    """What the numbers depend on: processor, present load, kernel, versions and the revision of the source."""
     return {
         "cpu": _first_field("/proc/cpuinfo", "model name"),
         "cores": os.cpu_count(),

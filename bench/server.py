@@ -119,6 +119,7 @@ class Server:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     cwd=_ROOT,
+                    env=_environment(),
                     start_new_session=True,
                 )
         finally:
@@ -268,6 +269,11 @@ def make_certificate(settings: Settings) -> None:
     settings.key.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but with bytecode caches, which an installed program has: without them every start compiles."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _status(address: str, port: int, path: str) -> int:

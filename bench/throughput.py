@@ -10,7 +10,7 @@ import orjson
 import uvloop
 
 from bench import paths
-from bench.report import Bar, Measure
+from bench.report import SATURATED, Bar, Measure
 from bench.server import BenchError, Server, Settings, baseline, bmcsim, cpu_seconds
 
 RATIO = Bar(">=", 1.8)
@@ -63,8 +63,9 @@ def _judge(ours: Sequence[Sample], theirs: Sequence[Sample], size: int) -> list[
     broken = sum(sample.broken for sample in (*ours, *theirs))
     void = f"{refused} responses were errors, {broken} failed" if refused or broken else ""
     busy = statistics.median(sample.busy for sample in ours)
+    limit = "" if busy >= SATURATED else ", so the server was not the limit"
     return [
-        _median("throughput", [sample.rate for sample in ours], "req/s", f"server {busy:.0f} % busy"),
+        _median("throughput", [sample.rate for sample in ours], "req/s", f"server {busy:.0f} % busy{limit}"),
         _median("throughput of the baseline", [sample.rate for sample in theirs], "req/s", f"body of {size} bytes"),
         Measure("throughput / baseline", statistics.median(ratios), "x", RATIO, ratios, "median ratio", void),
         _median("latency p50", [sample.p50 for sample in ours], "ms"),

@@ -135,7 +135,10 @@ class Body:
             return value
 
         tagged = ETAG_KEY in template
-        encoded = orjson.dumps(marked({**template, ETAG_KEY: "\0tag\0"} if tagged else template))
+        source = marked(template)
+        if tagged:
+            source[ETAG_KEY] = "\0tag\0"
+        encoded = orjson.dumps(source)
         bindings = [bind(resolve(expression)) for expression in expressions]
         counting = [number for number, binding in enumerate(bindings) if binding.volatile and binding.counts]
         self._seed = crc32(b",".join(texts), crc32(encoded))

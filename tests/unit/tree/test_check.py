@@ -1,0 +1,98 @@
+"""What `bmcsim profile check` finds: one thing is broken at a time."""
+
+import pytest
+
+from bmcsim.machine import holes
+from bmcsim.redfish.actions import HANDLERS
+from bmcsim.tree.check import links_of, problems
+from bmcsim.tree.compile import compile_tree
+from bmcsim.tree.profile import load
+from tests.unit.tree.conftest import TINY, Write
+
+
+def found(path: str) -> list[str]:
+    """The problems of a profile."""
+    profile = load(path)
+    return problems(profile, compile_tree(profile, holes.bind), HANDLERS)
+
+
+def test_the_tiny_profile_has_no_problem(write: Write) -> None:
+    assert found(write(TINY)) == []
+
+
+@pytest.mark.parametrize("name", ["bluefield3", "dell_poweredge_r750"])
+def test_the_profiles_that_come_with_bmcsim_have_no_problem(name: str) -> None:
+    assert found(name) == []
+
+
+BOOT2 = "  /redfish/v1/Systems/1/BootOptions/Boot2: {type: BootOption.v1_0_4, BootOptionReference: Boot2, Id: Boot1}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("    ChassisType: RackMount\n", "", "/redfish/v1/Chassis/1: a Chassis needs the property ChassisType"),
+        ("    ReadingUnits: Cel\n", "", "/Sensors/Temp1: a Sensor needs the property ReadingUnits"),
+        ("    DateTime: ${time.now}\n", "", "/redfish/v1/Managers/1: a Manager needs the property DateTime"),
+        (
+            "  /redfish/v1/AccountService:\n    type: AccountService.v1_15_0\n",
+            "",
+            "/redfish/v1: a ServiceRoot needs the property AccountService",
+        ),
+        (
+            "    ChassisType: RackMount\n",
+            "    ChassisType: RackMount\n    Links: {Contains: {$links: [/redfish/v1/Chassis/2]}}\n",
+            "the link Links.Contains[0] leads to /redfish/v1/Chassis/2, which is not there",
+        ),
+        (
+            "    ChassisType: RackMount\n",
+            "    ChassisType: RackMount\n    Oem: {X: {$link: '/redfish/v1/Nope/${serial}'}}\n",
+            "the link Oem.X leads to /redfish/v1/Nope/${serial}, which is not there",
+        ),
+        (
+            "$Boot.BootOrder}\n",
+            "$Boot.BootOrder}\n      Boot.Nope: {type: string}\n",
+            "writable Boot.Nope is not a property of the resource",
+        ),
+        ("$Boot.BootOrder}", "$Boot.Nope}", "writable Boot.BootOrder refers to $Boot.Nope, which is not a list"),
+        (
+            "    ChassisType: RackMount\n",
+            "    ChassisType: RackMount\n    applies_to: /redfish/v1/Chassis/2\n",
+            "/redfish/v1/Chassis/1: applies_to /redfish/v1/Chassis/2 is not there",
+        ),
+        (
+            "Manager.Reset: {ResetType: [GracefulRestart]}",
+            "Manager.Explode: {}",
+            "/redfish/v1/Managers/1: the action Manager.Explode has no handler; known: ",
+        ),
+        ("manager: /redfish/v1/Managers/1", "manager: /redfish/v1/Managers/2", "roles.manager: /redfish/v1/Managers/2"),
+        ("system: /redfish/v1/Systems/1", "system: /redfish/v1/Systems/2", "roles.system: /redfish/v1/Systems/2"),
+        (
+            "  /redfish/v1/Chassis/1:\n",
+            BOOT2 + "  /redfish/v1/Chassis/1:\n",
+            "BootOptions/Boot2: has the Id Boot1, as /redfish/v1/Systems/1/BootOptions/Boot1 has",
+        ),
+        ("BootOrder: [Boot1]", "BootOrder: [Boot1, Boot7]", "BootOrder names Boot7, which no boot option has"),
+    ],
+)
+def test_each_kind_of_problem_is_found_and_named(write: Write, old: str, new: str, problem: str) -> None:
+    assert TINY.count(old) == 1
+    (one,) = found(write(TINY.replace(old, new)))
+    assert problem in one
+    assert "tiny.yaml" in one
+
+
+def test_a_nullable_property_may_be_absent_or_null(write: Write) -> None:
+    text = "$Boot.BootOrder}\n      AssetTag: {type: string, nullable: true}\n"
+    assert found(write(TINY.replace("$Boot.BootOrder}\n", text))) == []
+
+
+@pytest.mark.parametrize("value", ["[On, Suspend]", "null"])
+def test_a_reset_that_the_power_machine_does_not_know_is_found(write: Write, value: str) -> None:
+    (one,) = found(write(TINY.replace("ComputerSystem.Reset: {ResetType: [On, ForceOff]}", f"ComputerSystem.Reset: {{ResetType: {value}}}")))
+    assert "ResetType" in one
+
+
+def test_links_are_found_at_any_depth_but_for_the_resource_itself() -> None:
+    body = {"@odata.id": "/self", "A": {"@odata.id": "/a"}, "B": [{"C": {"@odata.id": "/c", "D": 1}}, "text"]}
+    assert list(links_of(body)) == [("A", "/a"), ("B[0].C", "/c")]
