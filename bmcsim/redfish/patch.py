@@ -45,7 +45,7 @@ def apply(bmc: Bmc, node: Node, properties: dict[str, Any]) -> None:
     """Check every property, then write all. Raises PatchRefused."""
     template = bmc.template(node)
     properties = _with_arrays(properties, template)
-    problems = list(_problems(node, template, template, properties, ""))
+    problems = list(_problems(node, node.template, template, properties, ""))
     if problems:
         raise PatchRefused(problems)
     if (target := bmc.tree.nodes.get(node.applies_to)) is not None:

@@ -1,6 +1,7 @@
 """OpenStack's client: system, power, boot device, chassis, managers."""
 
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,15 +12,26 @@ from tests.clients.conftest import DPU, HOST
 from tests.serving import Process
 
 
-def connect(process: Process, address: str) -> Any:
-    """A sushy root that logs in by session or Basic, as sushy chooses."""
-    auth = sushy_auth.SessionOrBasicAuth("root", "P")
-    return sushy.Sushy(process.url(address), auth=auth, verify=False)
+Connect = Callable[[str], Any]
+
+
+@pytest.fixture
+def connect(fleet: Process) -> Iterator[Connect]:
+    """Makes sushy roots that log in by session or Basic as sushy chooses; their sessions end with the test."""
+    auths = []
+
+    def root(address: str) -> Any:
+        auths.append(sushy_auth.SessionOrBasicAuth("root", "P"))
+        return sushy.Sushy(fleet.url(address), auth=auths[-1], verify=False)
+
+    yield root
+    for auth in auths:
+        auth.close()
 
 
 @pytest.mark.parametrize(("address", "model"), [(HOST, "PowerEdge R750"), (DPU, "BlueField-3 DPU")])
-def test_reads_the_system(fleet: Process, address: str, model: str) -> None:
-    (system,) = connect(fleet, address).get_system_collection().get_members()
+def test_reads_the_system(connect: Connect, address: str, model: str) -> None:
+    (system,) = connect(address).get_system_collection().get_members()
     assert system.model == model
     assert system.serial_number
     assert system.uuid
@@ -30,8 +42,8 @@ def test_reads_the_system(fleet: Process, address: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("address", [HOST, DPU])
-def test_switches_power(fleet: Process, address: str) -> None:
-    (system,) = connect(fleet, address).get_system_collection().get_members()
+def test_switches_power(connect: Connect, address: str) -> None:
+    (system,) = connect(address).get_system_collection().get_members()
     for target, state in ((sushy.ResetType.FORCE_OFF, sushy.PowerState.OFF), (sushy.ResetType.ON, sushy.PowerState.ON)):
         system.reset_system(target)
         deadline = time.monotonic() + 30
@@ -42,10 +54,12 @@ def test_switches_power(fleet: Process, address: str) -> None:
 
 
 @pytest.mark.parametrize("address", [HOST, DPU])
-def test_sets_the_boot_device(fleet: Process, address: str) -> None:
-    (system,) = connect(fleet, address).get_system_collection().get_members()
+def test_sets_the_boot_device(connect: Connect, address: str) -> None:
+    (system,) = connect(address).get_system_collection().get_members()
     system.set_system_boot_options(
-        target=sushy.BootSource.PXE, enabled=sushy.BootSourceOverrideEnabled.ONCE, mode=sushy.BootSourceOverrideMode.UEFI
+        target=sushy.BootSource.PXE,
+        enabled=sushy.BootSourceOverrideEnabled.ONCE,
+        mode=sushy.BootSourceOverrideMode.UEFI,
     )
     system.invalidate()
     system.refresh()
@@ -55,8 +69,8 @@ def test_sets_the_boot_device(fleet: Process, address: str) -> None:
 
 
 @pytest.mark.parametrize("address", [HOST, DPU])
-def test_reads_chassis_and_managers(fleet: Process, address: str) -> None:
-    root = connect(fleet, address)
+def test_reads_chassis_and_managers(connect: Connect, address: str) -> None:
+    root = connect(address)
     chassis = root.get_chassis_collection().get_members()
     assert all(one.chassis_type for one in chassis)
     (manager,) = root.get_manager_collection().get_members()

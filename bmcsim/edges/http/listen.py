@@ -31,8 +31,10 @@ class Listen(msgspec.Struct, frozen=True):
         return self.network.is_loopback
 
     def __str__(self) -> str:
-        host = str(self.network)
-        return f"{host}:{self.port}" if self.network.version == 4 else f"[{host}]:{self.port}"
+        address, prefix = self.network.network_address, self.network.prefixlen
+        host = str(address) if self.network.version == 4 else f"[{address}]"
+        short = self.everything or prefix == self.network.max_prefixlen
+        return f"{host}:{self.port}" if short else f"{host}/{prefix}:{self.port}"
 
 
 def parse_listen(text: str) -> Listen:

@@ -89,7 +89,13 @@ def test_a_nullable_property_may_be_absent_or_null(write: Write) -> None:
 
 @pytest.mark.parametrize("value", ["[On, Suspend]", "null"])
 def test_a_reset_that_the_power_machine_does_not_know_is_found(write: Write, value: str) -> None:
-    (one,) = found(write(TINY.replace("ComputerSystem.Reset: {ResetType: [On, ForceOff]}", f"ComputerSystem.Reset: {{ResetType: {value}}}")))
+    (one,) = found(
+        write(
+            TINY.replace(
+                "ComputerSystem.Reset: {ResetType: [On, ForceOff]}", f"ComputerSystem.Reset: {{ResetType: {value}}}"
+            )
+        )
+    )
     assert "ResetType" in one
 
 

@@ -91,9 +91,7 @@ def test_an_error_names_file_line_and_path(tmp_path: Path) -> None:
         ("a: 1\ntrue: b\n", 2, "True must be text"),
     ],
 )
-def test_keys_that_are_there_twice_or_are_not_text_are_refused(
-    tmp_path: Path, text: str, line: int, what: str
-) -> None:
+def test_keys_that_are_there_twice_or_are_not_text_are_refused(tmp_path: Path, text: str, line: int, what: str) -> None:
     with pytest.raises(ProfileError) as caught:
         source_of(tmp_path, text)
     assert f"a.yaml:{line}: " in str(caught.value)

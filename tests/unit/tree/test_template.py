@@ -39,7 +39,11 @@ def render(template: dict[str, Any], values: Values | None = None, item: Any = N
 # Literal texts of a profile never have a NUL or ${; JSON numbers are what orjson can write.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(lambda text: "${" not in text)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )

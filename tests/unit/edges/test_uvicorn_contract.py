@@ -1,0 +1,54 @@
+"""What edges/http/protocol.py relies on inside uvicorn; an upgrade that changes it fails here first."""
+
+import asyncio
+import inspect
+
+import uvicorn
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import Server, ServerState
+
+
+def test_the_minor_version_is_the_pinned_one() -> None:
+    assert uvicorn.__version__.startswith("0.54.")
+
+
+def test_the_protocol_takes_these_arguments() -> None:
+    parameters = list(inspect.signature(HttpToolsProtocol.__init__).parameters)
+    assert parameters == ["self", "config", "server_state", "app_state", "_loop"]
+
+
+def test_the_protocol_has_these_attributes_and_methods() -> None:
+    config = uvicorn.Config(lambda: None, loop="none", lifespan="off", log_config=None)
+    loop = asyncio.new_event_loop()
+    protocol = HttpToolsProtocol(config=config, server_state=ServerState(), app_state={}, _loop=loop)
+    names = ("app", "connections", "cycle", "flow", "headers", "loop", "parser", "scope", "server_state", "tasks")
+    for name in (*names, "transport", "asgi_version", "logger", "access_logger", "_start_asgi_task"):
+        assert hasattr(protocol, name), name
+    loop.close()
+
+
+def test_the_cycle_takes_these_arguments_and_has_these_attributes() -> None:
+    assert set(inspect.signature(RequestResponseCycle.__init__).parameters) == {
+        "self", "scope", "transport", "flow", "logger", "access_logger", "access_log", "default_headers",
+        "message_event", "expect_100_continue", "keep_alive", "on_response",
+    }  # fmt: skip
+    source = inspect.getsource(RequestResponseCycle)
+    for name in ("body", "disconnected", "keep_alive", "more_body", "response_complete", "response_started"):
+        assert f"self.{name}" in source, name
+    assert inspect.iscoroutinefunction(RequestResponseCycle.send)
+    assert "waiting_for_100_continue" in inspect.getsource(RequestResponseCycle.receive)
+
+
+def test_flow_control_and_status_lines_are_as_used() -> None:
+    for name in ("pause_reading", "resume_reading", "pause_writing", "resume_writing", "drain"):
+        assert callable(getattr(FlowControl, name)), name
+    assert HIGH_WATER_LIMIT == 65536
+    assert STATUS_LINE[404] == b"HTTP/1.1 404 Not Found\r\n"
+    assert STATUS_LINE[431].startswith(b"HTTP/1.1 431 ")
+
+
+def test_the_server_starts_and_stops_in_two_calls() -> None:
+    assert list(inspect.signature(Server.startup).parameters) == ["self", "sockets"]
+    assert list(inspect.signature(Server.shutdown).parameters) == ["self", "sockets"]
+    assert "self.lifespan" in inspect.getsource(Server.startup)

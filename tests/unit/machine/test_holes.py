@@ -1,0 +1,328 @@
+"""What fills the holes of a tree."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bmcsim.core.clock import Moment
+from bmcsim.machine.holes import bind
+from bmcsim.machine.power import Power
+from bmcsim.tree.template import Binding, Hole, Reading, TemplateError, parse_hole
+from tests.conftest import Client, make_client
+
+NOW = Moment(12.5, 1_767_225_612.5)
+
+
+def value(client: Client, expression: str, *, item: Any = None, moment: Moment = NOW) -> Any:
+    """What a hole shows."""
+    return orjson.loads(bind(parse_hole(expression)).function(client.bmc, moment, item))
+
+
+# identity and state
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("serial", "MT020000000003"),
+        ("bmc.mac", "02:00:00:00:00:01"),
+        ("host.mac", "02:00:00:00:00:02"),
+        ("oob.mac", "02:00:00:00:00:03"),
+        ("bmc.address", "192.0.2.1"),
+        ("bmc.netmask", "255.255.255.0"),
+        ("bmc.gateway", "0.0.0.0"),
+        ("power.state", "On"),
+        ("power.chassis", "On"),
+        ("power.status", "Enabled"),
+        ("power.boot_progress", "OSRunning"),
+        ("bmc.last_reset", "2026-01-01T00:00:00+00:00"),
+        ("power.last_reset", "2026-01-01T00:00:00+00:00"),
+        ("time.now", "2026-01-01T00:00:12+00:00"),
+        ("members.sessions", []),
+        ("count.sessions", 0),
+        ("count.accounts", 1),
+        ("members.accounts", [{"@odata.id": "/redfish/v1/AccountService/Accounts/root"}]),
+    ],
+)
+def test_holes_of_a_dpu(dpu: Client, expression: str, expected: Any) -> None:
+    assert value(dpu, expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("serial", "020000000007"),
+        ("bmc.mac", "02:00:00:00:00:07"),
+        ("dpu1.serial", "MT020000000003"),
+        ("dpu2.serial", "MT020000000006"),
+        ("dpu1.bmc.mac", "02:00:00:00:00:01"),
+        ("dpu1.host.mac", "02:00:00:00:00:02"),
+        ("dpu2.oob.mac|plain", "020000000006"),
+        ("hw.mac1", "06:00:00:00:01:01"),
+        ("hw.mac200", "06:00:00:00:01:C8"),
+    ],
+)
+def test_holes_of_a_host(host: Client, expression: str, expected: str) -> None:
+    assert value(host, expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("filter_", "expected"),
+    [
+        ("", "06:00:00:00:01:AB"),
+        ("plain", "0600000001AB"),
+        ("lower", "06:00:00:00:01:ab"),
+        ("plain_lower", "0600000001ab"),
+        ("image", "0600:0000:0000:01ab"),
+    ],
+)
+def test_filters_of_a_mac(host: Client, filter_: str, expected: str) -> None:
+    assert value(host, f"hw.mac171|{filter_}") == expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "nope",
+        "",
+        "bmc",
+        "bmc.nope",
+        "mac",
+        "hw.mac",
+        "hw.macx",
+        "hw.nope",
+        "dpu.serial",
+        "dpu1.nope",
+        "power.nope",
+        "time.then",
+        "reading",
+        "item.nope",
+        "members.nope",
+        "count.nope",
+    ],
+)
+def test_an_unknown_hole_is_an_error_of_the_template(expression: str) -> None:
+    with pytest.raises(TemplateError):
+        bind(parse_hole(expression))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "bmc.mac|nope",
+        "hw.mac1|nope",
+        "dpu1.host.mac|nope",
+        "serial|plain",
+        "dpu1.serial|plain",
+        "power.state|lower",
+        "uuid.system|plain",
+        "time.now|plain",
+        "members.sessions|plain",
+    ],
+)
+def test_an_unknown_filter_is_an_error_of_the_template(expression: str) -> None:
+    with pytest.raises(TemplateError, match="filter"):
+        bind(parse_hole(expression))
+
+
+@pytest.mark.parametrize(
+    ("expression", "volatile", "counts"),
+    [
+        ("serial", False, True),
+        ("uuid.system", False, True),
+        ("bmc.mac|plain", False, True),
+        ("bmc.address", True, True),
+        ("power.state", True, True),
+        ("power.last_reset", True, True),
+        ("bmc.last_reset", True, True),
+        ("item.user", True, True),
+        ("members.sessions", True, True),
+        ("time.now", True, False),
+    ],
+)
+def test_state_counts_for_the_entity_tag_and_clocks_do_not(expression: str, volatile: bool, counts: bool) -> None:
+    binding = bind(parse_hole(expression))
+    assert (binding.volatile, binding.counts) == (volatile, counts)
+
+
+def test_uuids_differ_by_purpose_and_by_bmc(dpu: Client) -> None:
+    other = make_client("bluefield3", index=1)
+    assert len({value(client, f"uuid.{one}") for client in (dpu, other) for one in ("system", "board", "card")}) == 6
+
+
+@pytest.mark.parametrize(
+    ("power", "state", "chassis", "status"),
+    [
+        (Power.OFF, "Off", "Off", "Disabled"),
+        (Power.CYCLING, "Off", "Off", "Disabled"),
+        (Power.POWERING_ON, "PoweringOn", "On", "Enabled"),
+        (Power.BOOTING, "On", "On", "Enabled"),
+        (Power.POWERING_OFF, "PoweringOff", "On", "Enabled"),
+        (Power.RESTARTING, "On", "On", "Enabled"),
+    ],
+)
+def test_power_holes_follow_the_power_state(dpu: Client, power: Power, state: str, chassis: str, status: str) -> None:
+    dpu.bmc.power = power
+    assert [value(dpu, f"power.{name}") for name in ("state", "chassis", "status")] == [state, chassis, status]
+
+
+def test_the_time_is_each_second_s_own(dpu: Client) -> None:
+    times = [value(dpu, "time.now", moment=Moment(0.0, NOW.wall + seconds)) for seconds in (0, 0.4, 0.5, 3600, 0)]
+    assert [text[11:19] for text in times] == ["00:00:12", "00:00:12", "00:00:13", "01:00:12", "00:00:12"]
+
+
+def test_item_holes_show_the_member_of_a_dynamic_collection(dpu: Client) -> None:
+    account = dpu.bmc.accounts.get("root")
+    assert account is not None
+    session = dpu.bmc.open_session(account, NOW)
+    assert [value(dpu, f"item.{name}", item=session) for name in ("id", "user", "created")] == [
+        "1",
+        "root",
+        "2026-01-01T00:00:12+00:00",
+    ]
+    names = ("id", "user", "role", "enabled", "locked", "password_change_required")
+    assert [value(dpu, f"item.{name}", item=account) for name in names] == [
+        "root",
+        "root",
+        "Administrator",
+        True,
+        False,
+        False,
+    ]
+    assert value(dpu, "members.sessions") == [{"@odata.id": "/redfish/v1/SessionService/Sessions/1"}]
+    assert value(dpu, "count.sessions") == 1
+
+
+# readings
+
+
+def reading(name: str = "reading", filter_: str = "", **facts: Any) -> Binding:
+    """The binding of a hole that shows a reading between 20 and 30."""
+    return bind(Hole(name, filter_, Reading(**{"minimum": 20.0, "maximum": 30.0, **facts})))
+
+
+def at(client: Client, binding: Binding, mono: float) -> Any:
+    """What a reading shows at a time."""
+    return orjson.loads(binding.function(client.bmc, Moment(mono, 0.0), None))
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> dict[str, float]:
+    """Facts of a reading that a profile may state: min <= max, step > 0, the grid no larger than a few thousand."""
+    decimals = draw(st.integers(0, 3))
+    minimum = draw(st.integers(-5000, 5000))
+    width = draw(st.integers(0, 3000))
+    step = draw(st.integers(1, 500))
+    scale = 10**decimals
+    return {"minimum": minimum / scale, "maximum": (minimum + width) / scale, "step": step / scale}
+
+
+@settings(deadline=None)
+@given(ranges(), st.integers(0, 100), st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
+def test_readings_stay_in_their_range_and_on_the_grid(facts: dict[str, float], index: int, times: list[float]) -> None:
+    client, binding = make_client("bluefield3"), reading(**facts, index=index)
+    for mono in times:
+        shown = at(client, binding, mono)
+        steps = (shown - facts["minimum"]) / facts["step"]
+        assert facts["minimum"] - 1e-9 <= shown <= facts["maximum"] + 1e-9
+        assert abs(steps - round(steps)) < 1e-6
+
+
+def test_a_reading_changes_over_time_but_within_a_second_never(dpu: Client) -> None:
+    binding = reading()
+    shown = {second: {at(dpu, binding, second + part) for part in (0.0, 0.3, 0.999)} for second in range(60)}
+    assert all(len(values) == 1 for values in shown.values())
+    assert len(set.union(*shown.values())) > 3
+
+
+def test_a_reading_wanders_within_a_fraction_of_its_range(dpu: Client) -> None:
+    binding = reading()
+    shown = [at(dpu, binding, float(second)) for second in range(600)]
+    assert 0 < max(shown) - min(shown) <= 2
+
+
+def test_no_two_sensors_move_alike() -> None:
+    first, second = make_client("bluefield3"), make_client("bluefield3", index=1)
+    series = {
+        tuple(at(client, reading(index=index), float(t)) for t in range(20))
+        for client in (first, second)
+        for index in range(20)
+    }
+    assert len(series) == 40
+
+
+def test_the_levels_of_a_fleet_cover_the_range() -> None:
+    clients = [make_client("bluefield3", index=index) for index in range(60)]
+    shown = [at(client, reading(), 0.0) for client in clients]
+    assert min(shown) < 23 < 27 < max(shown)
+
+
+@pytest.mark.parametrize("power", [Power.OFF, Power.CYCLING])
+@pytest.mark.parametrize(
+    ("name", "filter_", "powered", "dead"),
+    [
+        ("reading", "", True, None),
+        ("reading", "text", True, None),
+        ("reading.state", "", True, "UnavailableOffline"),
+        ("reading.state", "", False, "Enabled"),
+    ],
+)
+def test_a_sensor_of_what_is_switched_off_has_no_reading(
+    dpu: Client, power: Power, name: str, filter_: str, powered: bool, dead: str | None
+) -> None:
+    binding = reading(name, filter_, powered=powered)
+    assert at(dpu, binding, 1.0) is not None
+    dpu.bmc.power = power
+    assert at(dpu, binding, 1.0) == dead
+
+
+def test_a_sensor_with_power_of_its_own_reads_on(dpu: Client) -> None:
+    before = at(dpu, reading(), 1.0)
+    dpu.bmc.power = Power.OFF
+    assert at(dpu, reading(), 1.0) == before
+
+
+def test_the_text_form_shows_the_same_value(dpu: Client) -> None:
+    shown = at(dpu, reading(filter_="text"), 1.0)
+    assert isinstance(shown, str)
+    assert float(shown) == at(dpu, reading(), 1.0)
+
+
+@pytest.mark.parametrize(("name", "filter_"), [("reading", "nope"), ("reading.state", "text")])
+def test_a_reading_has_no_other_form(name: str, filter_: str) -> None:
+    with pytest.raises(TemplateError, match="a reading has no form"):
+        reading(name, filter_)
+
+
+def test_a_reading_counts_for_the_entity_tag() -> None:
+    binding = reading()
+    assert (binding.volatile, binding.counts) == (True, True)
+
+
+SHOW = """
+from tests.conftest import make_client
+client = make_client("bluefield3")
+for path in ("/redfish/v1/Chassis/Card1/Sensors/Temp_1", "/redfish/v1/Systems/Bluefield", "/redfish/v1/Managers"):
+    print(client.request("GET", path).body.decode())
+"""
+
+
+def test_a_bmc_is_the_same_in_every_process() -> None:
+    """Readings, identity and entity tags must not depend on the hash seed of the process."""
+    shown = {
+        subprocess.run(
+            [sys.executable, "-c", SHOW],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(shown) == 1

@@ -1,0 +1,57 @@
+"""BMCs that behave differently, and requests that take the short way through `handle`."""
+
+from typing import Any
+
+import msgspec
+
+from bmcsim.machine import holes
+from bmcsim.machine.credentials import Accounts
+from bmcsim.redfish.exchange import Request, Response, head_of
+from bmcsim.redfish.service import handle
+from bmcsim.tree.compile import compile_tree
+from bmcsim.tree.profile import Account, Profile, load
+from tests.conftest import PASSWORD, Client, make_client
+
+SYSTEM = "/redfish/v1/Systems/Bluefield"
+MANAGER = "/redfish/v1/Managers/Bluefield_BMC"
+PROTOCOL = MANAGER + "/NetworkProtocol"
+SESSION_SERVICE = "/redfish/v1/SessionService"
+SESSIONS = SESSION_SERVICE + "/Sessions"
+ACCOUNT_SERVICE = "/redfish/v1/AccountService"
+ACCOUNTS = ACCOUNT_SERVICE + "/Accounts"
+OWN = ACCOUNTS + "/root"
+FACTORY = "0penBmc"
+
+
+def dpu_with(
+    *, password: str | None = PASSWORD, accounts: list[Account] | None = None, **behaviour: Any
+) -> Client:
+    """A BlueField-3 whose firmware answers differently, or that has other accounts. password: None for the factory's."""
+    profile: Profile = load("bluefield3")
+    head = msgspec.structs.replace(
+        profile.head,
+        behaviour=msgspec.structs.replace(profile.head.behaviour, **behaviour),
+        accounts=accounts or profile.head.accounts,
+    )
+    tree = compile_tree(msgspec.structs.replace(profile, head=head), holes.bind)
+    client = make_client("bluefield3", password=password)
+    client.bmc.tree = tree
+    client.bmc.accounts = Accounts.factory(
+        head.accounts, client.bmc.shared.hasher, head.behaviour.factory_password_everywhere, password
+    )
+    return client
+
+
+def login(client: Client, user: str = "root", password: str = PASSWORD) -> tuple[bytes, str]:
+    """(token, URI) of a new session."""
+    response = client.request("POST", SESSIONS, {"UserName": user, "Password": password}, authorization=b"")
+    assert response.status == 201, response.body
+    fields = dict(line.split(b": ", 1) for line in response.head.split(b"\r\n") if line)
+    return fields[b"X-Auth-Token"], fields[b"Location"].decode()
+
+
+def as_edge(client: Client, method: str, path: str, body: bytes = b"", **fields: bytes) -> Response:
+    """A request with its header fields as the HTTP edge hands them over; plain GETs take the short way."""
+    target, _, query = path.partition("?")
+    head = head_of({name.replace("_", "-").encode(): value for name, value in fields.items()})
+    return handle(client.bmc, Request(method, target, client.clock.now(), head, query, body))
