@@ -172,10 +172,8 @@ def _serve(
 
 
 def _announce(bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, seconds: float) -> None:
-    first = next(iter(bmcs))
-    last = first
-    for last in bmcs:
-        pass
+    everyone = list(bmcs)
+    first, last = everyone[0], everyone[-1]
     scheme = "https" if with_tls else "http"
     click.echo(f"{len(bmcs)} BMCs ready after {seconds:.1f} s, {first.address} to {last.address}, port {port}")
     for line in _credentials(bmcs):

@@ -5,10 +5,10 @@ from ipaddress import IPv4Network
 from typing import Any
 
 import msgspec
-from bmcsim.fleet.config import FleetConfig, MachineGroup
-from bmcsim.fleet.identities import plan
 
 from bmcsim.core.clock import Clock
+from bmcsim.fleet.config import FleetConfig, MachineGroup
+from bmcsim.fleet.identities import plan
 from bmcsim.fleet.registry import Fleet
 from bmcsim.machine import holes
 from bmcsim.machine.bmc import Bmc, Network, Shared, timestamp

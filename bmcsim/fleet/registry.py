@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from bmcsim.fleet.forwarded import MalformedForwarded, forwarded_host, normalise_host
-
 from bmcsim.core.errors import RedfishError
+from bmcsim.fleet.forwarded import MalformedForwarded, forwarded_host, normalise_host
 from bmcsim.machine.bmc import Bmc
 
 

@@ -11,7 +11,6 @@ from sushy import auth as sushy_auth
 from tests.clients.conftest import DPU, HOST
 from tests.serving import Process
 
-
 Connect = Callable[[str], Any]
 
 

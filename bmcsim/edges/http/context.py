@@ -15,7 +15,6 @@ from bmcsim.redfish import service
 from bmcsim.redfish.exchange import Head, Request, Response
 from bmcsim.redfish.messages import error_response
 
-
 _KNOWN_BLOCKS = 16_384
 _KNOWN_BYTES = 512
 _ROUTING_FIELDS: tuple[bytes, ...] = (b"forwarded", b"host")
@@ -37,7 +36,7 @@ class Dropped(Exception):
 
 
 class Known:
-    """A header block that was parsed before: what Redfish looks at, and the BMC that it names at one state of the fleet."""
+    """A header block that was parsed before: what Redfish looks at, and the BMC that it names while the fleet stays."""
 
     __slots__ = ("bmc", "fields", "head", "version")
 

@@ -7,8 +7,8 @@ import pytest
 
 from bmcsim.core.clock import ManualClock
 from bmcsim.edges.http.context import Context, Limits
-from bmcsim.edges.http.server import Listener, redfish_listener
 from bmcsim.edges.http.listen import open_socket, parse_listen
+from bmcsim.edges.http.server import Listener, redfish_listener
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.registry import Fleet
 from tests.conftest import PASSWORD, basic, make_client

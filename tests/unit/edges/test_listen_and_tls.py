@@ -71,7 +71,7 @@ def test_half_a_certificate_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_an_unusable_certificate_is_named(tmp_path: Path) -> None:
     for name in (tls.CERTIFICATE, tls.KEY):
         (tmp_path / name).write_text("nonsense")
-    with pytest.raises(tls.TlsError, match="tls.crt"):
+    with pytest.raises(tls.TlsError, match=r"tls\.crt"):
         tls.server_context(tmp_path / tls.CERTIFICATE, tmp_path / tls.KEY)
 
 

@@ -23,9 +23,7 @@ OWN = ACCOUNTS + "/root"
 FACTORY = "0penBmc"
 
 
-def dpu_with(
-    *, password: str | None = PASSWORD, accounts: list[Account] | None = None, **behaviour: Any
-) -> Client:
+def dpu_with(*, password: str | None = PASSWORD, accounts: list[Account] | None = None, **behaviour: Any) -> Client:
     """A BlueField-3 whose firmware answers differently, or that has other accounts. password: None for the factory's."""
     profile: Profile = load("bluefield3")
     head = msgspec.structs.replace(

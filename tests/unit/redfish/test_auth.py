@@ -109,9 +109,7 @@ def test_the_open_resources_are_read_with_any_credentials_and_with_none(
 
 @pytest.mark.parametrize("credentials", REFUSED)
 @pytest.mark.parametrize(("method", "path", "_status"), CLOSED)
-def test_everything_else_needs_credentials(
-    dpu: Client, method: str, path: str, _status: int, credentials: str
-) -> None:
+def test_everything_else_needs_credentials(dpu: Client, method: str, path: str, _status: int, credentials: str) -> None:
     response = dpu.request(method, path, **REFUSED[credentials](dpu))
     assert response.status == 401
     assert header(response, "WWW-Authenticate") == 'Basic realm="Redfish"'
