@@ -1,5 +1,6 @@
 """What the connections of one listener share."""
 
+from collections.abc import Mapping
 from email.utils import formatdate
 from ipaddress import IPv4Network, IPv6Network
 
@@ -40,9 +41,9 @@ class Known:
 
     __slots__ = ("bmc", "fields", "head", "version")
 
-    def __init__(self, head: Head, fields: dict[bytes, bytes]) -> None:
+    def __init__(self, head: Head, fields: Mapping[bytes, bytes]) -> None:
         self.head = head
-        self.fields: dict[bytes, bytes] = {name: fields[name] for name in _ROUTING_FIELDS if name in fields}
+        self.fields: Mapping[bytes, bytes] = {name: fields[name] for name in _ROUTING_FIELDS if name in fields}
         self.bmc: Bmc | None = None
         self.version = -1
 
@@ -77,7 +78,7 @@ class Context:
             self._date = b"Date: " + formatdate(second, usegmt=True).encode() + b"\r\n"
         return self._date
 
-    def route(self, fields: dict[bytes, bytes], dialled: str) -> Bmc:
+    def route(self, fields: Mapping[bytes, bytes], dialled: str) -> Bmc:
         """The BMC of a request. Raises RedfishError, and Dropped for a BMC that does not answer now."""
         try:
             bmc = self.fleet.route(fields.get(b"forwarded", b""), fields.get(b"host", b""), dialled)
@@ -107,7 +108,9 @@ class Context:
             raise Dropped
         return known.bmc
 
-    def admit(self, fields: dict[bytes, bytes], dialled: str, request: Request, length: int | None) -> Response | None:
+    def admit(
+        self, fields: Mapping[bytes, bytes], dialled: str, request: Request, length: int | None
+    ) -> Response | None:
         """Decide on a body before it is read; None lets it in. Raises Dropped."""
         try:
             decision = service.admit(self.route(fields, dialled), request, length)
@@ -115,7 +118,7 @@ class Context:
             return error_response(error)
         return decision if isinstance(decision, Response) else None
 
-    def answer(self, fields: dict[bytes, bytes], dialled: str, request: Request) -> tuple[Bmc | None, Response]:
+    def answer(self, fields: Mapping[bytes, bytes], dialled: str, request: Request) -> tuple[Bmc | None, Response]:
         """Route and handle; the caller executes the response's actions once it is written. Raises Dropped."""
         try:
             bmc = self.route(fields, dialled)

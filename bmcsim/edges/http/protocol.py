@@ -10,24 +10,27 @@ Rule 1: responses leave in the order of their requests; while the slow lane owes
 Rule 2: identity and credentials are never kept between requests; only the dialled address belongs to the connection.
 Rule 3: a connection that is dropped for one BMC first delivers what it owes to others.
 
-Of uvicorn this relies on `HttpToolsProtocol` (its constructor, the attributes app, connections, cycle, flow, headers,
-loop, parser, scope, server_state, tasks, transport, and _start_asgi_task), on `RequestResponseCycle` (its constructor,
-disconnected, keep_alive, message_event, more_body, response_complete, send), on `FlowControl` and on `STATUS_LINE`.
-tests/unit/edges/test_uvicorn_contract.py has a test for each; the minor version is pinned.
+Of uvicorn this relies on `RequestResponseCycle` (constructor, run_asgi, send, body, disconnected, keep_alive,
+message_event, more_body, response_complete, response_started, waiting_for_100_continue), on `FlowControl`, on
+`STATUS_LINE` and on `ServerState` (connections, tasks). tests/unit/edges/test_uvicorn_contract.py has a test for each;
+the minor version is pinned.
 """
 
 import asyncio
+import logging
 import re
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
+import msgspec
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.edges.http.context import Context, Dropped, Known
@@ -35,8 +38,19 @@ from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.messages import error_response
 from bmcsim.redfish.service import handle
 
+_log = logging.getLogger(__name__)
+
+_NO_FIELDS: Mapping[bytes, bytes] = {}
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ ")
 _NO_CONTENT = frozenset({204, 304})
+
+
+class Listening(msgspec.Struct):
+    """What the connections of one listener share with its uvicorn server."""
+
+    app: Any
+    connections: set[Any]
+    tasks: set[asyncio.Task[None]]
 
 
 class Pending:
@@ -45,7 +59,7 @@ class Pending:
     __slots__ = ("fields", "keep_alive", "refusal", "request")
 
     def __init__(
-        self, request: Request, fields: dict[bytes, bytes], keep_alive: bool, refusal: Response | None
+        self, request: Request, fields: Mapping[bytes, bytes], keep_alive: bool, refusal: Response | None
     ) -> None:
         self.request, self.fields, self.keep_alive, self.refusal = request, fields, keep_alive, refusal
 
@@ -88,37 +102,60 @@ class Cycle(RequestResponseCycle):
         self.transport.close()
 
 
-class RedfishProtocol(HttpToolsProtocol):
-    """One connection to the Redfish port."""
+class RedfishProtocol(asyncio.Protocol):
+    """One connection to the Redfish port.
 
-    def __init__(self, context: Context, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.context = context
+    Thousands of idle connections are the normal case: it has slots, and makes what few connections need on demand.
+    """
+
+    __slots__ = (
+        "_body",
+        "_busy",
+        "_chunk",
+        "_closing",
+        "_cycle",
+        "_dialled",
+        "_fields",
+        "_flow",
+        "_head_size",
+        "_headers",
+        "_in_head",
+        "_in_message",
+        "_parser",
+        "_queue",
+        "_received",
+        "_slow",
+        "_url",
+        "_write_paused",
+        "context",
+        "last_active",
+        "listener",
+        "transport",
+    )
+
+    def __init__(self, context: Context, listener: "Listening") -> None:
+        self.context, self.listener = context, listener
         self.last_active = context.clock.now().mono
-        self._dialled = ""
+        self.transport: asyncio.Transport = cast(Any, None)
+        self._parser: Any = None
+        self._cycle: Cycle | None = None
+        self._flow: FlowControl | None = None
         self._queue: deque[Pending | Cycle] | None = None
-        self._busy = False
-        self._closing = False
-        self._write_paused = False
-        self._in_head = False
-        self._in_message = False
-        self._head_size = 0
-        self._slow = False
-        self._fields: dict[bytes, bytes] = {}
-        self._length: int | None = None
-        self._refusal: Response | None = None
-        self._body: list[bytes] = []
-        self._received = b""
-        self._chunk = 0
-        self.url = b""
+        self._dialled = ""
+        self._busy = self._closing = self._write_paused = False
+        self._in_head = self._in_message = self._slow = False
+        self._head_size = self._chunk = 0
+        self._headers: Sequence[tuple[bytes, bytes]] = ()
+        self._fields: Mapping[bytes, bytes] = _NO_FIELDS
+        self._body: tuple[bytes, ...] = ()
+        self._received = self._url = b""
 
     # connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuse what was dialled at an address that is not served."""
         self.transport = transport
-        self.flow = FlowControl(transport)
-        self.connections.add(self)
+        self.listener.connections.add(cast(Any, self))
         self.context.metrics.connections_opened += 1
         if self.context.served is not None and ip_address(self.dialled) not in self.context.served:
             transport.abort()
@@ -126,16 +163,16 @@ class RedfishProtocol(HttpToolsProtocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Forget the connection; a slow-lane request sees a disconnect."""
         self.context.metrics.connections_closed += 1
-        self.connections.discard(self)
-        if self.cycle is not None:
-            self.cycle.disconnected = self.cycle.disconnected or not self.cycle.response_complete
-            self.cycle.message_event.set()
+        self.listener.connections.discard(cast(Any, self))
+        if self._cycle is not None:
+            self._cycle.disconnected = self._cycle.disconnected or not self._cycle.response_complete
+            self._cycle.message_event.set()
         for waiting in self._queue or ():
             if isinstance(waiting, Cycle):
                 waiting.disconnected = True
-        self._queue = None
-        self.flow.resume_writing()
-        self.parser = cast(Any, None)
+        self._queue = self._parser = None
+        if self._flow is not None:
+            self._flow.resume_writing()
 
     @property
     def dialled(self) -> str:
@@ -143,11 +180,14 @@ class RedfishProtocol(HttpToolsProtocol):
         if not self._dialled:
             name = self.transport.get_extra_info("sockname")
             self._dialled = name[0].removeprefix("::ffff:") if name else "?"
-            self.server = (name[0], name[1]) if name else None
-            peer = self.transport.get_extra_info("peername")
-            self.client = (peer[0], peer[1]) if peer else None
-            self.scheme = "https" if self.transport.get_extra_info("sslcontext") else "http"
         return self._dialled
+
+    @property
+    def flow(self) -> FlowControl:
+        """uvicorn's flow control, which both lanes pause and resume."""
+        if self._flow is None:
+            self._flow = FlowControl(self.transport)
+        return self._flow
 
     def sweep(self, now: float) -> None:
         """Called every few seconds: close what is idle or too slow with its request."""
@@ -161,8 +201,8 @@ class RedfishProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Finish the request that is being answered, then close."""
-        if self._busy and self.cycle is not None:
-            self.cycle.keep_alive = False
+        if self._busy and self._cycle is not None:
+            self._cycle.keep_alive = False
         else:
             self.transport.close()
 
@@ -186,13 +226,15 @@ class RedfishProtocol(HttpToolsProtocol):
             return
         if not self._in_head:
             self.last_active = self.context.clock.now().mono
+        if self._parser is None:
+            self._parser = httptools.HttpRequestParser(self)
         self._received = data if not self._in_message else b""
         self._chunk = len(data)
         try:
-            self.parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             # The request was answered as if it had not asked; the parser is spent and a new one takes the rest.
-            self.parser = httptools.HttpRequestParser(self)
+            self._parser = httptools.HttpRequestParser(self)
             rest = data[upgrade.args[0] :]
             if rest and not self._closing:
                 self.data_received(rest)
@@ -242,42 +284,42 @@ class RedfishProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request starts."""
         self._in_message = True
-        self.url = b""
-        self.headers = []
+        self._url = b""
+        self._headers = []
         self._in_head = True
         self._head_size = 0
         self._slow = False
-        self._length = None
-        self._refusal = None
+        self._body = ()
 
     def on_url(self, url: bytes) -> None:
         """A piece of the target."""
-        self.url += url
+        self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header field; names are lower-cased, so that both lanes see the same."""
-        self.headers.append((name.lower(), value))
+        cast(list[tuple[bytes, bytes]], self._headers).append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is complete: choose the lane, and let a body in or not."""
         self._in_head = False
         if self._closing:
             return
-        fields = dict(self.headers)
-        if len(fields) != len(self.headers):
+        fields = dict(self._headers)
+        if len(fields) != len(self._headers):
             fields = self._with_duplicates()
         self._fields = fields
-        if len(self.url) > self.context.limits.target or self._head_size + self._chunk > self.context.limits.head:
+        if len(self._url) > self.context.limits.target or self._head_size + self._chunk > self.context.limits.head:
             self._check_head(self._parsed_head())
             if self._closing:
                 return
         if b"content-length" not in fields and b"transfer-encoding" not in fields:
             return
+        length = None
         if b"transfer-encoding" not in fields:
-            self._length = int(fields[b"content-length"])
-        self._slow = self._length is None or self._length > self.context.limits.fast_body
+            length = int(fields[b"content-length"])
+        self._slow = length is None or length > self.context.limits.fast_body
         try:
-            refusal = self.context.admit(fields, self.dialled, self._request(b"", head_of(fields)), self._length)
+            refusal = self.context.admit(fields, self.dialled, self._request(b"", head_of(fields)), length)
         except Dropped:
             if self._waiting:
                 self._enqueue(Pending(self._request(b"", head_of(fields)), fields, False, None))
@@ -297,12 +339,12 @@ class RedfishProtocol(HttpToolsProtocol):
         if self._closing:
             return
         if not self._slow:
-            self._body.append(body)
-        elif self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.body += body
-            if len(self.cycle.body) > HIGH_WATER_LIMIT:
+            self._body += (body,)
+        elif self._cycle is not None and not self._cycle.response_complete:
+            self._cycle.body += body
+            if len(self._cycle.body) > HIGH_WATER_LIMIT:
                 self.flow.pause_reading()
-            self.cycle.message_event.set()
+            self._cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """The request is complete: answer it, or let it wait for its turn."""
@@ -310,15 +352,15 @@ class RedfishProtocol(HttpToolsProtocol):
         if self._closing:
             return
         if self._slow:
-            if self.cycle is not None and not self.cycle.response_complete:
-                self.cycle.more_body = False
-                self.cycle.message_event.set()
+            if self._cycle is not None and not self._cycle.response_complete:
+                self._cycle.more_body = False
+                self._cycle.message_event.set()
             return
         body = b""
         if self._body:
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            self._body = []
-        parser = self.parser
+            self._body = ()
+        parser = self._parser
         keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
         head = head_of(self._fields)
         pending = Pending(self._request(body, head), self._fields, keep_alive, None)
@@ -330,13 +372,13 @@ class RedfishProtocol(HttpToolsProtocol):
             self._answer(pending)
 
     def _request(self, body: bytes, head: Head) -> Request:
-        target = self.url.decode("latin-1")
+        target = self._url.decode("latin-1")
         if not target.startswith("/"):
             target = self._origin_form(target)
         path, _, query = target.partition("?")
         if "%" in path:
             path = unquote(path)
-        return Request(self.parser.get_method().decode("latin-1"), path, self.context.clock.now(), head, query, body)
+        return Request(self._parser.get_method().decode("latin-1"), path, self.context.clock.now(), head, query, body)
 
     def _origin_form(self, target: str) -> str:
         """The path of an absolute-form target, whose authority wins over Host (RFC 9112 3.2.2)."""
@@ -344,13 +386,13 @@ class RedfishProtocol(HttpToolsProtocol):
         if not separator or scheme.lower() not in ("http", "https"):
             return target
         authority, slash, path = rest.partition("/")
-        self._fields[b"host"] = authority.encode("latin-1")
+        self._fields = {**self._fields, b"host": authority.encode("latin-1")}
         return slash + path or "/"
 
     def _with_duplicates(self) -> dict[bytes, bytes]:
         """First field of each name; list fields are joined (RFC 9110 5.3)."""
         fields: dict[bytes, bytes] = {}
-        for name, value in self.headers:
+        for name, value in self._headers:
             if name not in fields:
                 fields[name] = value
             elif name in (b"if-match", b"if-none-match", b"accept"):
@@ -361,7 +403,7 @@ class RedfishProtocol(HttpToolsProtocol):
         return fields
 
     def _parsed_head(self) -> int:
-        return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+        return len(self._url) + sum([len(name) + len(value) + 4 for name, value in self._headers])
 
     def _remember(self, head: Head) -> None:
         """Keep the header block that was just parsed, if it stands alone in what was received."""
@@ -371,7 +413,7 @@ class RedfishProtocol(HttpToolsProtocol):
             self.context.remember(data[end + 11 :], Known(head, self._fields))
 
     def _check_head(self, size: int) -> None:
-        if len(self.url) > self.context.limits.target:
+        if len(self._url) > self.context.limits.target:
             self._refuse_and_close(error_response(RedfishError(414, "InvalidURI", "(too long)")))
         elif size > self.context.limits.head:
             self._refuse_and_close(error_response(RedfishError(431, "HeaderInvalid", "(all)")))
@@ -414,7 +456,7 @@ class RedfishProtocol(HttpToolsProtocol):
         self._closing = True
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(self.context.limits.linger_seconds, self.transport.close)
+        asyncio.get_running_loop().call_later(self.context.limits.linger_seconds, self.transport.close)
 
     def _refuse_and_close(self, response: Response) -> None:
         """Answer without reading on. If others are owed an answer first, the refusal waits behind them."""
@@ -442,56 +484,63 @@ class RedfishProtocol(HttpToolsProtocol):
             waiting = self._queue.popleft()
             if isinstance(waiting, Cycle):
                 self._busy = True
-                self._start_asgi_task(waiting, self.app)
+                self._start(waiting)
             else:
                 self._answer(waiting)
-        if not self._queue and not self._write_paused:
-            self.flow.resume_reading()
+        if not self._queue and not self._write_paused and self._flow is not None:
+            self._flow.resume_reading()
 
     # slow lane
 
     def _start_slow(self) -> None:
         request = self._request(b"", head_of(self._fields))
-        self.scope = {
+        version = self._parser.get_http_version()
+        scope: dict[str, Any] = {
             "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": self.parser.get_http_version(),
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme or "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "server": self.transport.get_extra_info("sockname"),
+            "client": self.transport.get_extra_info("peername"),
+            "scheme": "https" if self.transport.get_extra_info("sslcontext") else "http",
             "method": request.method,
             "path": request.path,
-            "raw_path": self.url.partition(b"?")[0],
+            "raw_path": self._url.partition(b"?")[0],
             "query_string": request.query.encode("latin-1"),
             "root_path": "",
             "headers": list(self._fields.items()),
             "state": {"dialled": self.dialled, "fields": self._fields},
         }
-        self.cycle = Cycle(
-            scope=self.scope,
+        self._cycle = Cycle(
+            scope=cast(Any, scope),
             transport=self.transport,
             flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
+            logger=_log,
+            access_logger=_log,
             access_log=False,
             default_headers=[],
             message_event=asyncio.Event(),
             expect_100_continue=self._fields.get(b"expect", b"").lower() == b"100-continue",
-            keep_alive=self.parser.should_keep_alive() and self.parser.get_http_version() == "1.1",
+            keep_alive=self._parser.should_keep_alive() and version == "1.1",
             on_response=self.on_response_complete,
         )
-        self.scope["state"]["cycle"] = self.cycle
+        scope["state"]["cycle"] = self._cycle
         if self._waiting:
-            self._enqueue(self.cycle)
+            self._enqueue(self._cycle)
         else:
             self._busy = True
-            self._start_asgi_task(self.cycle, self.app)
+            self._start(self._cycle)
+
+    def _start(self, cycle: "Cycle") -> None:
+        tasks = self.listener.tasks
+        task = asyncio.get_running_loop().create_task(cycle.run_asgi(self.listener.app))
+        task.add_done_callback(tasks.discard)
+        tasks.add(task)
 
     def on_response_complete(self) -> None:
         """The slow lane is done; what waited goes on."""
         self._busy = False
         self.last_active = self.context.clock.now().mono
-        if self.cycle is not None and not self.cycle.keep_alive and self.cycle.response_complete:
+        if self._cycle is not None and not self._cycle.keep_alive and self._cycle.response_complete:
             self._linger()
         elif not self.transport.is_closing():
             self._drain()

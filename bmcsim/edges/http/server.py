@@ -8,16 +8,16 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.server import ServerState
 
 from bmcsim.core.clock import Clock
 from bmcsim.edges.http.app import RedfishApp
 from bmcsim.edges.http.context import Context
-from bmcsim.edges.http.protocol import RedfishProtocol
+from bmcsim.edges.http.protocol import Listening, RedfishProtocol
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,13 @@ class Listener:
 
 def redfish_listener(context: Context, sock: socket.socket, tls: ssl.SSLContext | None) -> Listener:
     """The Redfish port: fast lane, and its slow lane behind it."""
-    return Listener(RedfishApp(context), sock, tls, partial(RedfishProtocol, context))
+    shared = Listening(RedfishApp(context), set(), set())
+
+    def protocol(*, server_state: ServerState, **_others: Any) -> RedfishProtocol:
+        server_state.connections, server_state.tasks = shared.connections, shared.tasks
+        return RedfishProtocol(context, shared)
+
+    return Listener(shared.app, sock, tls, protocol)
 
 
 def admin_listener(app: ASGIApp, sock: socket.socket) -> Listener:

@@ -161,7 +161,7 @@ async def test_e34_an_oversized_body_is_refused_and_never_held(server: Server, c
     answer = await connection.answer()
     assert (answer.status, answer.fields["connection"]) == (413, "close")
     (served,) = server.listener.server.server_state.connections
-    assert len(served.cycle.body) < 1024 * 1024
+    assert len(served._cycle.body) < 1024 * 1024
     connection.writer.close()
 
 

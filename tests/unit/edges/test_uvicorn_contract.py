@@ -1,11 +1,10 @@
 """What edges/http/protocol.py relies on inside uvicorn; an upgrade that changes it fails here first."""
 
-import asyncio
 import inspect
 
 import uvicorn
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import Server, ServerState
 
 
@@ -13,19 +12,16 @@ def test_the_minor_version_is_the_pinned_one() -> None:
     assert uvicorn.__version__.startswith("0.54.")
 
 
-def test_the_protocol_takes_these_arguments() -> None:
-    parameters = list(inspect.signature(HttpToolsProtocol.__init__).parameters)
-    assert parameters == ["self", "config", "server_state", "app_state", "_loop"]
+def test_a_protocol_is_made_with_the_server_state() -> None:
+    source = inspect.getsource(Server.startup)
+    for name in ("config=config", "server_state=self.server_state", "app_state=self.lifespan.state", "_loop=_loop"):
+        assert name in source
+    assert isinstance(ServerState().connections, set)
+    assert isinstance(ServerState().tasks, set)
 
 
-def test_the_protocol_has_these_attributes_and_methods() -> None:
-    config = uvicorn.Config(lambda: None, loop="none", lifespan="off", log_config=None)
-    loop = asyncio.new_event_loop()
-    protocol = HttpToolsProtocol(config=config, server_state=ServerState(), app_state={}, _loop=loop)
-    names = ("app", "connections", "cycle", "flow", "headers", "loop", "parser", "scope", "server_state", "tasks")
-    for name in (*names, "transport", "asgi_version", "logger", "access_logger", "_start_asgi_task"):
-        assert hasattr(protocol, name), name
-    loop.close()
+def test_the_server_closes_connections_by_their_shutdown_method() -> None:
+    assert "connection.shutdown()" in inspect.getsource(Server.shutdown)
 
 
 def test_the_cycle_takes_these_arguments_and_has_these_attributes() -> None:

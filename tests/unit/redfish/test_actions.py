@@ -1,0 +1,127 @@
+"""Redfish actions."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from bmcsim.machine.actions import SetTimer
+from bmcsim.machine.power import Power
+from bmcsim.redfish.actions import HANDLERS
+from tests.conftest import Client, header, message_ids
+from tests.unit.redfish.conftest import MANAGER, SYSTEM, dpu_with
+
+RESET = SYSTEM + "/Actions/ComputerSystem.Reset"
+MANAGER_RESET = MANAGER + "/Actions/Manager.Reset"
+
+
+@pytest.mark.parametrize("profile", ["dpu", "host"])
+def test_every_action_that_a_resource_advertises_has_a_handler(profile: str, request: pytest.FixtureRequest) -> None:
+    client: Client = request.getfixturevalue(profile)
+    targets = []
+    for path in client.bmc.tree.nodes:
+        for name, action in client.get(path).get("Actions", {}).items():
+            assert name.removeprefix("#") in HANDLERS
+            assert client.request("GET", action["target"]).status == 405
+            targets.append(action["target"])
+    assert sorted(targets) == sorted(client.bmc.tree.actions)
+
+
+def test_an_action_answers_204_and_what_it_sets_in_motion(dpu: Client) -> None:
+    response = dpu.request("POST", RESET, {"ResetType": "GracefulShutdown"})
+    assert (response.status, response.body) == (204, b"")
+    assert list(response.actions) == [SetTimer("power", 0.0)]
+    assert header(response, "OData-Version") == "4.0"
+
+
+@pytest.mark.parametrize("path", [RESET, RESET + "/"])
+def test_an_allowed_value_of_each_kind_is_carried_out(dpu: Client, path: str) -> None:
+    assert dpu.request("POST", path, {"ResetType": "ForceOff"}).status == 204
+    assert dpu.get(SYSTEM)["PowerState"] == "Off"
+    assert dpu.request("POST", path, {"ResetType": "On", "@odata.type": "x", "A@b": 1}).status == 204
+    assert dpu.get(SYSTEM)["PowerState"] == "PoweringOn"
+
+
+REFUSED = [
+    ({}, "ActionParameterMissing", ["ComputerSystem.Reset", "ResetType"]),
+    ({"@odata.type": "x"}, "ActionParameterMissing", ["ComputerSystem.Reset", "ResetType"]),
+    ({"resettype": "On"}, "ActionParameterUnknown", ["ComputerSystem.Reset", "resettype"]),
+    ({"ResetType": "On", "Nope": 1}, "ActionParameterUnknown", ["ComputerSystem.Reset", "Nope"]),
+    ({"ResetType": 5}, "ActionParameterValueTypeError", ["5", "ResetType", "ComputerSystem.Reset"]),
+    ({"ResetType": True}, "ActionParameterValueTypeError", ["true", "ResetType", "ComputerSystem.Reset"]),
+    ({"ResetType": None}, "ActionParameterValueTypeError", ["null", "ResetType", "ComputerSystem.Reset"]),
+    ({"ResetType": ["On"]}, "ActionParameterValueTypeError", ['["On"]', "ResetType", "ComputerSystem.Reset"]),
+    ({"ResetType": "Suspend"}, "ActionParameterValueNotInList", ["Suspend", "ResetType", "ComputerSystem.Reset"]),
+    ({"ResetType": "on"}, "ActionParameterValueNotInList", ["on", "ResetType", "ComputerSystem.Reset"]),
+    ({"ResetType": "(timer)"}, "ActionParameterValueNotInList", ["(timer)", "ResetType", "ComputerSystem.Reset"]),
+    ({"ResetType": "x" * 99}, "ActionParameterValueNotInList", ["x" * 64, "ResetType", "ComputerSystem.Reset"]),
+    (b"[]", "MalformedJSON", []),
+    (b"nonsense", "MalformedJSON", []),
+]
+
+
+@pytest.mark.parametrize(("body", "key", "arguments"), REFUSED)
+def test_parameters_that_are_refused_set_nothing_in_motion(
+    dpu: Client, body: Any, key: str, arguments: list[str]
+) -> None:
+    response = dpu.request("POST", RESET, body)
+    assert (response.status, message_ids(response), list(response.actions)) == (400, [key], [])
+    assert orjson.loads(response.body)["error"]["@Message.ExtendedInfo"][0]["MessageArgs"] == arguments
+    assert (dpu.bmc.power, len(dpu.driver)) == (Power.RUNNING, 0)
+
+
+@pytest.mark.parametrize("depth", [100, 300, 1000])
+def test_a_deeply_nested_parameter_is_an_error_of_the_client(dpu: Client, depth: int) -> None:
+    assert dpu.request("POST", RESET, b'{"ResetType":' + b"[" * depth + b"]" * depth + b"}").status == 400
+
+
+def test_a_body_is_not_needed_where_no_parameter_is(dpu: Client) -> None:
+    assert dpu.request("POST", MANAGER_RESET).status == 204
+    assert not dpu.bmc.available
+
+
+def test_without_a_body_a_needed_parameter_is_missing(dpu: Client) -> None:
+    response = dpu.request("POST", RESET)
+    assert (response.status, message_ids(response)) == (400, ["ActionParameterMissing"])
+
+
+@pytest.mark.parametrize("media", [b"text/plain", b"", b"application/x-www-form-urlencoded"])
+@pytest.mark.parametrize("path", [RESET, MANAGER_RESET])
+def test_a_body_of_another_media_type_is_not_read(dpu: Client, path: str, media: bytes) -> None:
+    response = dpu.request("POST", path, b'{"ResetType": "ForceRestart"}', content_type=media)
+    assert (response.status, message_ids(response)) == (415, ["UnrecognizedRequestBody"])
+    assert dpu.bmc.available
+    assert dpu.bmc.power is Power.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("power", "reset"),
+    [(Power.RUNNING, "On"), (Power.OFF, "ForceOff"), (Power.OFF, "GracefulRestart"), (Power.CYCLING, "On")],
+)
+@pytest.mark.parametrize("status", [409, 400])
+def test_a_reset_that_the_power_state_does_not_allow_is_a_conflict(power: Power, reset: str, status: int) -> None:
+    client = dpu_with(reset_conflict=status)
+    client.bmc.power = power
+    response = client.request("POST", RESET, {"ResetType": reset})
+    assert (response.status, message_ids(response)) == (status, ["ResourceInUse"])
+    assert client.bmc.power is power
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PATCH", "PUT", "DELETE"])
+def test_an_action_takes_nothing_but_post(dpu: Client, method: str) -> None:
+    response = dpu.request(method, RESET)
+    assert (response.status, header(response, "Allow")) == (405, "POST")
+    options = dpu.request("OPTIONS", RESET)
+    assert (options.status, header(options, "Allow")) == (204, "POST")
+
+
+def test_conditions_do_not_stop_an_action(dpu: Client) -> None:
+    assert dpu.request("POST", RESET, {"ResetType": "ForceRestart"}, if_match=b'"other"').status == 204
+
+
+@pytest.mark.parametrize(
+    "path", [SYSTEM + "/Actions/ComputerSystem.Nope", SYSTEM + "/Actions", "/redfish/v1/Systems/Nope/Actions/ComputerSystem.Reset"]
+)  # fmt: skip
+def test_an_action_that_is_not_there(dpu: Client, path: str) -> None:
+    response = dpu.request("POST", path, {"ResetType": "On"})
+    assert (response.status, message_ids(response)) == (404, ["ResourceMissingAtURI"])
