@@ -13,8 +13,11 @@ import orjson
 
 from bmcsim.core.clock import Moment
 from bmcsim.machine.bmc import Bmc, timestamp
+from bmcsim.machine.credentials import Account
 from bmcsim.machine.identity import Identity, mac_colons, mac_hex
 from bmcsim.machine.power import Power
+from bmcsim.machine.sessions import Session
+from bmcsim.tree.compile import ITEMS
 from bmcsim.tree.template import Binding, Hole, HoleFunction, Reading, TemplateError
 
 _DEAD_STATES = frozenset({Power.OFF, Power.CYCLING})
@@ -44,6 +47,12 @@ _STATES: dict[str, Callable[[Bmc], Any]] = {
 }
 
 
+_ITEM_FACTS = frozenset(
+    {*Account.__struct_fields__, *Session.__struct_fields__, "password_change_required"}
+    - {"digest", "factory", "token", "last_use"}
+)
+
+
 def bind(hole: Hole) -> Binding:
     """Give a hole its function. Raises TemplateError for an unknown name or filter."""
     name, filter_ = hole.name, hole.filter
@@ -59,6 +68,9 @@ def bind(hole: Hole) -> Binding:
         return Binding(lambda bmc, _moment, _item: bmc.system_started, volatile=True)
     if name == "time.now":
         return Binding(_now, volatile=True, counts=False)
+    kind, _, rest = name.partition(".")
+    if (kind == "item" and rest not in _ITEM_FACTS) or (kind in ("members", "count") and rest not in ITEMS):
+        raise TemplateError(f"there is no hole ${{{name}}}")
     if name.startswith("item."):
         return Binding(_item(name.removeprefix("item.")), volatile=True)
     if name.startswith("members."):
@@ -138,14 +150,14 @@ def _now(_bmc: Bmc, moment: Moment, _item: Any) -> bytes:
 @lru_cache
 def _grid(minimum: float, maximum: float, step: float) -> tuple[bytes, ...]:
     """Every value that a reading can take, encoded; sensors of the same range share it."""
-    steps = max(1, round((maximum - minimum) / step))
-    decimals = len(f"{step:.6f}".rstrip("0").partition(".")[2])
+    steps = int((maximum - minimum) / step + 1e-9)
+    decimals = max(len(f"{number:.6f}".rstrip("0").partition(".")[2]) for number in (minimum, step))
     return tuple([b"%.*f" % (decimals, minimum + number * step) for number in range(steps + 1)])
 
 
 def _bind_reading(hole: Hole, reading: Reading) -> Binding:
     grid = _grid(reading.minimum, reading.maximum, reading.step)
-    noise = max(1, len(grid) // 8)
+    noise = len(grid) // 8
     levels, jitters = len(grid) - noise, noise + 1
     powered, index = reading.powered, reading.index
 
@@ -160,7 +172,8 @@ def _bind_reading(hole: Hole, reading: Reading) -> Binding:
         return grid[hash((seed, index)) % levels + hash((seed, index, int(moment.mono))) % jitters]
 
     def text(bmc: Bmc, moment: Moment, item: Any) -> bytes:
-        return b'"%s"' % value(bmc, moment, item)
+        shown = value(bmc, moment, item)
+        return shown if shown == b"null" else b'"%s"' % shown
 
     def state(bmc: Bmc, _moment: Moment, _item: Any) -> bytes:
         return b'"UnavailableOffline"' if powered and bmc.power in _DEAD_STATES else b'"Enabled"'

@@ -8,7 +8,7 @@ from bmcsim.machine import power
 from bmcsim.machine.actions import Action as Effect
 from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish.exchange import EMPTY_HEAD, Request, Response
-from bmcsim.redfish.patch import json_object
+from bmcsim.redfish.patch import json_object, text_of
 from bmcsim.tree.compile import Action
 
 Handler = Callable[[Bmc, dict[str, Any], Request], list[Effect]]
@@ -25,7 +25,7 @@ def run(bmc: Bmc, action: Action, request: Request) -> Response:
             continue
         value = given[name]
         if not isinstance(value, str):
-            raise RedfishError(400, "ActionParameterValueTypeError", str(value)[:64], name, action.name, related=name)
+            raise RedfishError(400, "ActionParameterValueTypeError", text_of(value), name, action.name, related=name)
         if allowed is not None and value not in allowed:
             raise RedfishError(400, "ActionParameterValueNotInList", value[:64], name, action.name, related=name)
     return Response(204, EMPTY_HEAD, b"", HANDLERS[action.name](bmc, given, request))

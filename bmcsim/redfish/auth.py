@@ -81,8 +81,6 @@ def check_factory_password(bmc: Bmc, caller: Caller, request: Request, path: str
     method = request.method
     reading = method in ("GET", "HEAD", "OPTIONS")
     strict = bmc.tree.head.behaviour.factory_password_reads == "own_account"
-    if is_open(method, path):
-        return
     if reading and (
         path == own or (not strict and (path == ACCOUNT_SERVICE or path.startswith(ACCOUNT_SERVICE + "/")))
     ):

@@ -1,5 +1,6 @@
 """Messages of the Base registry: ids, severities and argument counts are the registry's, the sentences are ours."""
 
+import re
 from typing import Any
 
 import orjson
@@ -18,7 +19,7 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
         "The request needs valid credentials.",
         "Log in, or send a user name and password that this BMC knows.",
     ),
-    "ActionParameterMissing": (_WARNING, "Action %1 cannot run without the parameter %2.", "Send the parameter."),
+    "ActionParameterMissing": (_CRITICAL, "Action %1 cannot run without the parameter %2.", "Send the parameter."),
     "ActionParameterUnknown": (_WARNING, "Action %1 has no parameter %2.", "Leave the parameter out."),
     "ActionParameterValueNotInList": (
         _WARNING,
@@ -129,8 +130,7 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
 def message(key: str, *args: str, related: str = "") -> dict[str, Any]:
     """One Message object (DSP0266 9.5.11)."""
     severity, text, resolution = MESSAGES[key]
-    for number, value in enumerate(args, 1):
-        text = text.replace(f"%{number}", value)
+    text = re.sub(r"%(\d)", lambda match: args[int(match[1]) - 1], text)
     body: dict[str, Any] = {
         "@odata.type": "#Message.v1_2_1.Message",
         "MessageId": f"{REGISTRY}.{key}",

@@ -85,9 +85,10 @@ def _problems(
             and "@odata.id" not in template[name]
         ):
             yield from _problems(node, whole, template[name], value, f"{path}.")
+        elif facts is not None or any(other.startswith(f"{path}.") for other in node.writable):
+            yield message("PropertyValueTypeError", text_of(value), name, related=path.replace(".", "/"))
         else:
-            known = name in template or any(other.startswith(f"{path}.") for other in node.writable)
-            key = "PropertyNotWritable" if known else "PropertyUnknown"
+            key = "PropertyNotWritable" if name in template else "PropertyUnknown"
             yield message(key, name, related=path.replace(".", "/"))
 
 
@@ -97,7 +98,7 @@ def _attribute_problems(path: str, value: dict[str, Any], present: dict[str, Any
         if name not in present:
             yield message("PropertyUnknown", name, related=related)
         elif type(item) is not type(present[name]):
-            yield message("PropertyValueTypeError", _text(item), name, related=related)
+            yield message("PropertyValueTypeError", text_of(item), name, related=related)
 
 
 def _value_problems(path: str, value: Any, facts: WritableFacts, template: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -105,18 +106,18 @@ def _value_problems(path: str, value: Any, facts: WritableFacts, template: dict[
     if value is None and facts.nullable:
         return
     if not _has_type(value, facts.type):
-        yield message("PropertyValueTypeError", _text(value), name, related=related)
+        yield message("PropertyValueTypeError", text_of(value), name, related=related)
         return
     if isinstance(value, int | float) and not isinstance(value, bool):
         if (facts.min is not None and value < facts.min) or (facts.max is not None and value > facts.max):
-            yield message("PropertyValueOutOfRange", _text(value), name, related=related)
+            yield message("PropertyValueOutOfRange", text_of(value), name, related=related)
         return
     allowed = _allowed(facts, template)
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, str) and len(item) > facts.max_length:
             yield message("StringValueTooLong", item[:64], str(facts.max_length), related=related)
         elif allowed is not None and item not in allowed:
-            yield message("PropertyValueNotInList", _text(item), name, related=related)
+            yield message("PropertyValueNotInList", text_of(item), name, related=related)
 
 
 def _allowed(facts: WritableFacts, template: dict[str, Any]) -> list[Any] | None:
@@ -142,5 +143,9 @@ def _has_type(value: Any, type_: str) -> bool:
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()[:128]
+def text_of(value: Any) -> str:
+    """A JSON value as an argument of a message."""
+    try:
+        return value if isinstance(value, str) else orjson.dumps(value).decode()[:128]
+    except TypeError:
+        return "(nested too deeply)"

@@ -76,7 +76,7 @@ def _handle(bmc: Bmc, request: Request) -> Response:
     method, path = request.method, normalised(request.path)
     if method not in METHODS:
         raise RedfishError(501, "OperationNotAllowed")
-    if not auth.is_open(method, path):
+    if not auth.is_open(method, path) or (request.query and query.parse(request.query).expand):
         caller = auth.authenticate(bmc, request)
         if caller.account.password_change_required:
             auth.check_factory_password(bmc, caller, request, path)
@@ -97,10 +97,10 @@ def _read(bmc: Bmc, request: Request, node: Node, item: Any) -> Response:
         wanted = query.parse(request.query)
         if wanted.expand:
             return Response(200, node.head, query.Expander(bmc, request.moment, wanted).expand(body))
-    if request.head.if_none_match and matches(request.head.if_none_match, etag, strong=False):
-        return Response(304, head)
     if request.head.if_match and not matches(request.head.if_match, etag, strong=True):
         raise RedfishError(412, "PreconditionFailed")
+    if request.head.if_none_match and matches(request.head.if_none_match, etag, strong=False):
+        return Response(304, head)
     return Response(200, head, body)
 
 
@@ -130,16 +130,19 @@ def _other(bmc: Bmc, request: Request, method: str, path: str, node: Node | None
     _check_write(request)
     if method == "POST":
         return _create_session(bmc, request)
-    if request.head.if_match and not matches(
-        request.head.if_match, bmc.body(node).render(bmc, request.moment, item)[0], strong=True
-    ):
-        raise RedfishError(412, "PreconditionFailed")
+    if request.head.if_match or request.head.if_none_match:
+        etag = bmc.body(node).render(bmc, request.moment, item)[0]
+        if request.head.if_match and not matches(request.head.if_match, etag, strong=True):
+            raise RedfishError(412, "PreconditionFailed")
+        if request.head.if_none_match and matches(request.head.if_none_match, etag, strong=False):
+            raise RedfishError(412, "PreconditionFailed")
     if method == "DELETE":
         bmc.close_session(path.rpartition("/")[2])
         return Response(204, EMPTY_HEAD)
     properties = patch.properties_of(patch.json_object(request.body))
     if item is not None:
         _patch_account(bmc, item.id, properties)
+        item = bmc.accounts.get(item.id)
     else:
         patch.apply(bmc, node, properties)
     return Response(204, EMPTY_HEAD + b"ETag: " + bmc.body(node).render(bmc, request.moment, item)[0] + b"\r\n")
@@ -174,12 +177,15 @@ def _document(bmc: Bmc, request: Request, path: str) -> Response | None:
 
 
 def _accepts(field: bytes, media: bytes) -> bool:
-    """Whether an Accept field allows a media type (RFC 9110 12.5.1); the first match decides, q=0 refuses."""
-    group = media.partition(b"/")[0] + b"/*"
-    for part in field.split(b","):
+    """Whether an Accept field allows a media type (RFC 9110 12.5.1); the most specific range decides, q=0 refuses."""
+    ranges: dict[bytes, bool] = {}
+    for part in field.lower().split(b","):
         name, *parameters = part.split(b";")
-        if name.strip().lower() in (media, group, b"*/*"):
-            return not any(one.strip().replace(b" ", b"").rstrip(b"0.") == b"q=" for one in parameters)
+        refused = any(one.strip().replace(b" ", b"").rstrip(b"0.") == b"q=" for one in parameters)
+        ranges.setdefault(name.strip(), not refused)
+    for name in (media, media.partition(b"/")[0] + b"/*", b"*/*"):
+        if name in ranges:
+            return ranges[name]
     return False
 
 
@@ -194,7 +200,7 @@ def _check_write(request: Request) -> None:
         _check_media_type(request)
     if request.query:
         for name in request.query.split("&"):
-            if name.startswith(("$", "%24", "only", "excerpt")):
+            if name.startswith(("$", "%24")):
                 raise RedfishError(400, "QueryNotSupportedOnOperation")
 
 

@@ -34,6 +34,22 @@ CLIENTS_NEED: dict[str, tuple[str, ...]] = {
 """Properties without which NICo's clients give up on a BMC."""
 
 
+RESET_TYPES = frozenset(
+    {
+        "ForceOff",
+        "ForceOn",
+        "ForceRestart",
+        "GracefulRestart",
+        "GracefulShutdown",
+        "Nmi",
+        "On",
+        "PowerCycle",
+        "PushPowerButton",
+    }
+)
+"""What the power machine understands."""
+
+
 def problems(profile: Profile, tree: Tree, handled: Collection[str]) -> list[str]:
     """Everything that is wrong, each with its place. handled: names of the actions that the service can run."""
     return list(_problems(profile, tree, handled))
@@ -65,6 +81,10 @@ def _problems(profile: Profile, tree: Tree, handled: Collection[str]) -> Iterato
         if action.name not in handled:
             known = ", ".join(sorted(handled))
             yield f"{profile.path}: {action.uri}: the action {action.name} has no handler; known: {known}"
+        if action.name == "ComputerSystem.Reset":
+            values = action.parameters.get("ResetType")
+            if not values or not set(values) <= RESET_TYPES:
+                yield f"{profile.path}: {action.uri}: ResetType needs some of {', '.join(sorted(RESET_TYPES))}"
     for role in ("manager", "system"):
         uri = getattr(tree.head.roles, role)
         if uri and uri not in tree.nodes:

@@ -56,6 +56,9 @@ class Node:
         )
 
 
+ITEMS = frozenset({"accounts", "sessions"})
+"""What dynamic collections can hold."""
+
 CREATABLE = frozenset({"sessions"})
 """Dynamic collections whose members clients create and delete."""
 
@@ -112,6 +115,8 @@ def compile_tree(profile: Profile, bind: Binder) -> Tree:
             number += 1
     for uri, template in templates.items():
         owner = resources.get(uri)
+        if owner and owner.items and owner.items not in ITEMS:
+            raise owner.error(f"items: {owner.items} is not one of {', '.join(sorted(ITEMS))}")
         try:
             body = tree.body(template, uri)
         except TemplateError as error:
@@ -127,6 +132,8 @@ def compile_tree(profile: Profile, bind: Binder) -> Tree:
                 target = action_target(uri, name)
                 tree.actions[target] = Action(uri, name, parameters)
     tree.metadata = odata.metadata([template["@odata.type"][1:] for template in templates.values()])
+    if "Sessions" not in templates[ROOT].get("Links", {}):
+        raise resources[ROOT].error("needs Links.Sessions")
     tree.service_document = odata.service_document(templates[ROOT])
     return tree
 
@@ -252,11 +259,13 @@ class _Linker:
         if not isinstance(value, dict):
             return value
         if "$link" in value:
+            if not isinstance(value["$link"], str):
+                raise resource.error("$link must be a URI")
             return _link(value["$link"])
         result: dict[str, Any] = {}
         for key, item in value.items():
             if isinstance(item, dict) and "$links" in item:
-                links = [_link(uri) for uri in self._matching(item["$links"])]
+                links = [_link(uri) for uri in self._matching(item["$links"], resource)]
                 result[key], result[f"{key}@odata.count"] = links, len(links)
             elif isinstance(item, dict) and "$for" in item:
                 result[key] = self._each(item, resource)
@@ -264,8 +273,10 @@ class _Linker:
                 result[key] = self._directives(item, resource)
         return result
 
-    def _matching(self, globs: Any) -> Iterator[str]:
+    def _matching(self, globs: Any, resource: Resource) -> Iterator[str]:
         for glob in globs if isinstance(globs, list) else [globs]:
+            if not isinstance(glob, str):
+                raise resource.error(f"{glob!r} must be a URI or a glob over URIs")
             if "*" not in glob:
                 yield glob
                 continue
@@ -273,8 +284,10 @@ class _Linker:
             yield from (uri for uri in self._uris if not uri.endswith("/*") and pattern.fullmatch(uri))
 
     def _each(self, item: dict[str, Any], resource: Resource) -> list[Any]:
+        if "item" not in item:
+            raise resource.error("$for needs item")
         rows = []
-        for index, uri in enumerate(self._matching(item["$for"])):
+        for index, uri in enumerate(self._matching(item["$for"], resource)):
             scope = {"uri": uri, "id": uri.rpartition("/")[2], "index": index}
             rows.append(self._directives(_substitute(item["item"], scope), resource))
         return rows

@@ -20,6 +20,7 @@ _PLACE = re.compile(r"(?<!\$)\{([a-z_][a-z0-9_]*)((?:[+*-]\d+)*)(?::([^{}]+))?\}
 _CONDITION = re.compile(r"^(\S+) (==|!=|>|<|>=|<=) (\S+)$")
 _STEP = re.compile(r"([+*-])(\d+)")
 _MSGSPEC_PATH = re.compile(r"^(.*) - at `\$\.?(.*)`$")
+_URI = re.compile(r"/redfish/v1(?:/[^/\s?#]+)*")
 _MAX_REPEAT = 4096
 _MAX_DEPTH = 8
 
@@ -154,9 +155,6 @@ class Resource:
             own, "actions", dict[str, dict[str, list[str] | None]], {}
         )
         self.writable: dict[str, WritableFacts] = self._take(own, "writable", dict[str, WritableFacts], {})
-        for key in own:
-            known = "type, repeat, when, collection, items, link, reading, actions, writable, applies_to"
-            raise source.error((*where, key), f"unknown key; a resource has {known}, and Redfish properties")
         if bool(self.type) == bool(self.collection):
             raise source.error(where, "needs either type (such as Chassis.v1_25_0) or collection (such as Chassis)")
 
@@ -168,6 +166,17 @@ class Resource:
     def error(self, message: str) -> ProfileError:
         """A ProfileError about this resource."""
         return self.source.error(self.where, f"{self.uri}: {message}")
+
+
+def check_keys(raw: Mapping[str, Any], source: Source, where: Path_) -> None:
+    """Refuse a lower-case key of one block of a resource that the format does not have."""
+    for key in raw:
+        if key[:1].islower() and key not in _KEYS:
+            known = ", ".join(_KEYS)
+            raise source.error((*where, key), f"unknown key; a resource has {known}, and Redfish properties")
+
+
+_KEYS = ("type", "repeat", "when", "collection", "items", "link", "reading", "actions", "writable", "applies_to")
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -185,12 +194,13 @@ def convert(value: Any, type_: Any, source: Source, where: Path_) -> Any:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
         match = _MSGSPEC_PATH.match(str(error))
-        if match is None:
-            raise source.error(where, str(error)) from error
+        text, steps = (match[1], match[2]) if match else (str(error), "")
         inner: Path_ = where
-        for step in re.findall(r"[^.\[\]]+|\[\d+\]", match[2]):
+        for step in re.findall(r"[^.\[\]]+|\[\d+\]", steps):
             inner = (*inner, int(step[1:-1]) if step[0] == "[" else step)
-        raise source.error(inner, match[1]) from error
+        if (unknown := re.search(r"unknown field `(.+)`", text)) is not None:
+            inner = (*inner, unknown[1])
+        raise source.error(inner, text) from error
 
 
 def directories() -> list[Path]:
@@ -256,12 +266,16 @@ class _Expander:
             where = ("resources", pattern)
             if not isinstance(body, dict):
                 raise source.error(where, "must be a mapping")
-            if not pattern.startswith("/redfish/v1"):
-                raise source.error(where, "a resource's key is its URI and starts with /redfish/v1")
+            if not _URI.fullmatch(pattern):
+                raise source.error(
+                    where,
+                    "a resource's key is its URI and starts with /redfish/v1; it has no empty segment, space, ? or #",
+                )
             for scope in self._scopes(source, where, body, values):
                 uri = fill(pattern, scope, source, where)
                 mine = {key: value for key, value in body.items() if key not in ("repeat", "when")}
                 filled = fill(mine, scope, source, where)
+                check_keys(filled, source, where)
                 old = self._raw.get(uri)
                 self._raw[uri] = (deep_merge(old[0], filled) if old else filled, source, where)
 
@@ -277,6 +291,10 @@ class _Expander:
         for key in part.data.keys() - {"parameters", "parts", "resources"}:
             raise part.error((key,), "unknown key; a part has parameters, parts and resources")
         defaults = part.data.get("parameters", {})
+        if not isinstance(defaults, dict):
+            raise part.error(("parameters",), "must be a mapping")
+        if not isinstance(entry.get("with", {}), dict):
+            raise source.error((*where, "with"), "with must be a mapping")
         for scope in self._scopes(source, where, entry, values):
             given = fill(entry.get("with", {}), scope, source, where)
             for key in given.keys() - defaults.keys():
@@ -292,7 +310,7 @@ class _Expander:
     ) -> Iterator[Mapping[str, Any]]:
         condition = body.get("when")
         for scope in self._repeats(source, (*where, "repeat"), body.get("repeat"), values):
-            if condition is None or _holds(fill(str(condition), scope, source, where), source, (*where, "when")):
+            if condition is None or _holds(str(fill(str(condition), scope, source, where)), source, (*where, "when")):
                 yield scope
 
     def _repeats(
@@ -343,9 +361,12 @@ def fill(value: Any, scope: Mapping[str, Any], source: Source, where: Path_) -> 
         whole = _PLACE.fullmatch(value)
         if whole is not None and not whole[3]:
             return _variable(whole, scope, source, where)
-        return _PLACE.sub(lambda match: format(_variable(match, scope, source, where), match[3] or ""), value)
+        try:
+            return _PLACE.sub(lambda match: format(_variable(match, scope, source, where), match[3] or ""), value)
+        except ValueError as error:
+            raise source.error(where, f"{value!r}: {error}") from error
     if isinstance(value, dict):
-        return {fill(key, scope, source, where): fill(item, scope, source, where) for key, item in value.items()}
+        return {str(fill(key, scope, source, where)): fill(item, scope, source, where) for key, item in value.items()}
     if isinstance(value, list):
         return [fill(item, scope, source, where) for item in value]
     return value

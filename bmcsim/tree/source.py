@@ -52,7 +52,7 @@ class Source:
                 self.data: dict[str, Any] = self._value(loader, root, ()) if root is not None else {}
             finally:
                 loader.dispose()
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise ProfileError(f"{path}: not YAML: {error}") from error
         if not isinstance(self.data, dict):
             raise ProfileError(f"{path}: must be a mapping")

@@ -9,7 +9,7 @@ from bmcsim.machine.credentials import Accounts
 from bmcsim.redfish.exchange import Request, Response, head_of
 from bmcsim.redfish.service import handle
 from bmcsim.tree.compile import compile_tree
-from bmcsim.tree.profile import Account, Profile, load
+from bmcsim.tree.profile import Account, load
 from tests.conftest import PASSWORD, Client, make_client
 
 SYSTEM = "/redfish/v1/Systems/Bluefield"
@@ -24,8 +24,8 @@ FACTORY = "0penBmc"
 
 
 def dpu_with(*, password: str | None = PASSWORD, accounts: list[Account] | None = None, **behaviour: Any) -> Client:
-    """A BlueField-3 whose firmware answers differently, or that has other accounts. password: None for the factory's."""
-    profile: Profile = load("bluefield3")
+    """A BlueField-3 with other behaviour or accounts. password: what all are rotated to, None for the factory's."""
+    profile = load("bluefield3")
     head = msgspec.structs.replace(
         profile.head,
         behaviour=msgspec.structs.replace(profile.head.behaviour, **behaviour),

@@ -120,8 +120,13 @@ def test_conditions_do_not_stop_an_action(dpu: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [SYSTEM + "/Actions/ComputerSystem.Nope", SYSTEM + "/Actions", "/redfish/v1/Systems/Nope/Actions/ComputerSystem.Reset"]
-)  # fmt: skip
+    "path",
+    [
+        SYSTEM + "/Actions/ComputerSystem.Nope",
+        SYSTEM + "/Actions",
+        "/redfish/v1/Systems/Nope/Actions/ComputerSystem.Reset",
+    ],
+)
 def test_an_action_that_is_not_there(dpu: Client, path: str) -> None:
     response = dpu.request("POST", path, {"ResetType": "On"})
     assert (response.status, message_ids(response)) == (404, ["ResourceMissingAtURI"])

@@ -43,8 +43,20 @@ def test_no_field_raises_or_names_a_tag_that_it_does_not_have(field: bytes, stro
 
 @pytest.mark.parametrize(
     "field",
-    [b"", b"tag", b'"tag', b'tag"', b'"tag" "tag"', b'"tag";', b"'tag'", b'w/"tag"', b'W/ "tag"', b'"tag", x', b'*, "tag"'],
-)  # fmt: skip
+    [
+        b"",
+        b"tag",
+        b'"tag',
+        b'tag"',
+        b'"tag" "tag"',
+        b'"tag";',
+        b"'tag'",
+        b'w/"tag"',
+        b'W/ "tag"',
+        b'"tag", x',
+        b'*, "tag"',
+    ],
+)
 @pytest.mark.parametrize("strong", [True, False])
 def test_a_malformed_field_names_no_tag(field: bytes, strong: bool) -> None:
     assert not matches(field, b'"tag"', strong=strong)

@@ -114,7 +114,8 @@ def test_a_declared_collection_counts_its_members_too_and_may_be_empty(compiled:
 
 def test_only_children_are_members(compiled: Compile) -> None:
     tree = compiled(
-        "  /redfish/v1/Chassis/1/Memory/D1/Metrics: {type: MemoryMetrics.v1_7_0}\n  /redfish/v1/Chassis/1/Memory/D1: {type: Memory.v1_20_0}\n"
+        "  /redfish/v1/Chassis/1/Memory/D1/Metrics: {type: MemoryMetrics.v1_7_0}\n"
+        "  /redfish/v1/Chassis/1/Memory/D1: {type: Memory.v1_20_0}\n"
     )
     assert tree.nodes["/redfish/v1/Chassis/1/Memory"].template["Members"] == [link("/redfish/v1/Chassis/1/Memory/D1")]
     assert tree.nodes["/redfish/v1/Chassis/1/Memory/D1"].template["Metrics"] == link(
@@ -163,15 +164,27 @@ def test_members_of_a_dynamic_collection_have_a_template(compiled: Compile) -> N
     [
         ("  /redfish/v1/Chassis/1/Bios: {type: Bios.v1_2_0}\n", "Chassis/1", {"Bios": "Chassis/1/Bios"}),
         ("  /redfish/v1/Chassis/1/Memory/D: {type: Memory.v1_20_0}\n", "Chassis/1", {"Memory": "Chassis/1/Memory"}),
-        ("  /redfish/v1/TaskService: {type: TaskService.v1_2_0, link: Tasks}\n", "", {"Tasks": "TaskService", "TaskService": None}),
+        (
+            "  /redfish/v1/TaskService: {type: TaskService.v1_2_0, link: Tasks}\n",
+            "",
+            {"Tasks": "TaskService", "TaskService": None},
+        ),
         ("  /redfish/v1/Chassis/1/Bios: {type: Bios.v1_2_0, link: false}\n", "Chassis/1", {"Bios": None}),
-        ("  /redfish/v1/Chassis/1/X: {type: X.v1_0_0, link: Oem.V.X}\n", "Chassis/1", {"Oem": {"V": {"X": "Chassis/1/X"}}, "X": None}),
+        (
+            "  /redfish/v1/Chassis/1/X: {type: X.v1_0_0, link: Oem.V.X}\n",
+            "Chassis/1",
+            {"Oem": {"V": {"X": "Chassis/1/X"}}, "X": None},
+        ),
         ("  /redfish/v1/Chassis/1/Oem/V/X: {type: X.v1_0_0}\n", "Chassis/1", {"Oem": None, "X": None}),
-        ("  /redfish/v1/Chassis/1/Oem/V/X: {type: X.v1_0_0, link: Oem.V}\n", "Chassis/1", {"Oem": {"V": "Chassis/1/Oem/V/X"}}),
+        (
+            "  /redfish/v1/Chassis/1/Oem/V/X: {type: X.v1_0_0, link: Oem.V}\n",
+            "Chassis/1",
+            {"Oem": {"V": "Chassis/1/Oem/V/X"}},
+        ),
         ("  /redfish/v1/Chassis/1/Oem/V/Jobs: {collection: X}\n", "Chassis/1", {"Oem": None, "Jobs": None}),
         ("  /redfish/v1/Chassis/2: {type: Chassis.v1_25_0, ChassisType: Card}\n", "Chassis", {"2": None}),
     ],
-)  # fmt: skip
+)
 def test_a_resource_is_linked_from_its_parent_unless_it_says_otherwise(
     compiled: Compile, more: str, parent: str, expected: dict[str, Any]
 ) -> None:
@@ -201,10 +214,13 @@ def test_oem_collections_are_not_derived(compiled: Compile) -> None:
 # directives
 
 
-SENSORS = "".join(
-    f"  /redfish/v1/Chassis/{chassis}/Sensors/{name}: {{type: Sensor.v1_7_0, reading: {{min: 1, max: 2}}}}\n"
-    for chassis, name in (("1", "Fan10"), ("1", "Fan2"), ("2", "Fan1"))
-) + "  /redfish/v1/Chassis/2: {type: Chassis.v1_25_0, ChassisType: Card}\n"  # fmt: skip
+SENSORS = (
+    "".join(
+        f"  /redfish/v1/Chassis/{chassis}/Sensors/{name}: {{type: Sensor.v1_7_0, reading: {{min: 1, max: 2}}}}\n"
+        for chassis, name in (("1", "Fan10"), ("1", "Fan2"), ("2", "Fan1"))
+    )
+    + "  /redfish/v1/Chassis/2: {type: Chassis.v1_25_0, ChassisType: Card}\n"
+)
 
 
 def directives(compiled: Compile, text: str) -> dict[str, Any]:
@@ -329,7 +345,8 @@ def test_actions_have_targets_values_and_an_entry_in_the_table(compiled: Compile
 
 def test_a_sensor_has_its_reading_and_others_may_refer_to_it(compiled: Compile) -> None:
     tree = compiled(
-        "  /redfish/v1/Chassis/1/Sensors/Temp2: {type: Sensor.v1_7_0, reading: {min: 5, max: 6, step: 1, powered: true}}\n"
+        "  /redfish/v1/Chassis/1/Sensors/Temp2:\n"
+        "    {type: Sensor.v1_7_0, reading: {min: 5, max: 6, step: 1, powered: true}}\n"
         "  /redfish/v1/Chassis/1/X: {type: X.v1_0_0, R: '${reading:/redfish/v1/Chassis/1/Sensors/Temp2}'}\n"
     )
     first, second = (tree.readings[f"/redfish/v1/Chassis/1/Sensors/Temp{n}"] for n in (1, 2))

@@ -190,7 +190,10 @@ def test_a_condition_that_is_none_is_an_error_with_its_place(resources: Load, co
 # parts
 
 
-PART = "parameters: {name: null, extra: plain}\nresources:\n  /redfish/v1/{name}:\n    type: A.v1_0_0\n    Extra: '{extra}'\n"
+PART = (
+    "parameters: {name: null, extra: plain}\n"
+    "resources:\n  /redfish/v1/{name}:\n    type: A.v1_0_0\n    Extra: '{extra}'\n"
+)
 
 
 def test_a_part_is_filled_with_its_parameters_and_defaults(resources: Load) -> None:
@@ -216,7 +219,7 @@ def test_parts_of_parts_and_their_scopes(resources: Load) -> None:
     profile = resources("parts:\n  - {part: outer, with: {name: x}}\n", outer=outer, one=PART)
     assert uris(profile) == ["in_x"]
     leak = "parameters: {}\nresources:\n  /redfish/v1/{name}: {type: A.v1_0_0}\n"
-    with pytest.raises(ProfileError, match="{name} is neither a parameter"):
+    with pytest.raises(ProfileError, match=r"\{name\} is neither a parameter"):
         resources("parameters: {name: x}\nparts:\n  - {part: leak}\n", leak=leak)
 
 
@@ -412,7 +415,7 @@ def test_profiles_are_found_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nope", "", "../profiles/bluefield3", "parts/service", "/etc/passwd"])
 def test_an_unknown_profile_is_an_error_that_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(ProfileError, match="there are: .*bluefield3"):
+    with pytest.raises(ProfileError, match=r"there are: .*bluefield3"):
         find(name)
 
 

@@ -1,0 +1,267 @@
+"""One test per public bug report (spec/bug_reports.md): the right behaviour, named after the report's row."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from bmcsim.redfish.exchange import Response
+from bmcsim.tree.profile import Head
+from tests.conftest import PASSWORD, Client, basic, header, make_client, message_ids, tree_of
+
+SESSIONS = "/redfish/v1/SessionService/Sessions"
+PROFILES = ["bluefield3", "dell_poweredge_r750"]
+
+every_profile = pytest.mark.parametrize("profile", PROFILES)
+
+
+def facts(profile: str) -> Head:
+    """The head of a profile."""
+    return tree_of(profile).head
+
+
+def secret(profile: str) -> bytes:
+    """The Authorization field of a profile's factory account."""
+    account = facts(profile).accounts[0]
+    return basic(account.user, account.password)
+
+
+def fresh(profile: str, index: int = 0) -> Client:
+    """A BMC as it left the factory, asked with its factory password."""
+    client = make_client(profile, index=index, password=None)
+    client.authorization = secret(profile)
+    return client
+
+
+def own_account(profile: str) -> str:
+    """The URI of the factory account."""
+    return f"/redfish/v1/AccountService/Accounts/{facts(profile).accounts[0].id}"
+
+
+def refuses_factory_password(response: Response) -> bool:
+    """Whether a response asks for another password first, as an error object."""
+    return response.status == 403 and message_ids(response) == ["PasswordChangeRequired"]
+
+
+# credentials
+
+
+@every_profile
+def test_n08_only_root_and_accounts_are_open_until_the_factory_password_is_changed(profile: str) -> None:
+    """A factory user reads root and account, is refused the systems, changes the password, and reads them."""
+    client, account = fresh(profile), own_account(profile)
+    assert client.request("GET", "/redfish/v1/", authorization=b"").status == 200
+    assert client.request("GET", account, authorization=b"").status == 401
+    assert client.get(account)["PasswordChangeRequired"] is True
+    assert refuses_factory_password(client.request("GET", "/redfish/v1/Systems"))
+    assert refuses_factory_password(client.request("GET", "/redfish/v1/Managers"))
+    assert client.request("PATCH", account, {"Password": PASSWORD}).status == 204
+    assert client.request("GET", "/redfish/v1/Systems").status == 401
+    client.authorization = basic(facts(profile).accounts[0].user, PASSWORD)
+    assert client.request("GET", "/redfish/v1/Systems").status == 200
+    assert client.get(account)["PasswordChangeRequired"] is False
+
+
+@every_profile
+def test_n09_setting_the_factory_password_again_changes_nothing(profile: str) -> None:
+    """A PATCH of the password to the value it has leaves everything else refused."""
+    client = fresh(profile)
+    same = facts(profile).accounts[0].password
+    assert refuses_factory_password(client.request("PATCH", own_account(profile), {"Password": same}))
+    assert refuses_factory_password(client.request("GET", "/redfish/v1/Systems"))
+    assert client.get(own_account(profile))["PasswordChangeRequired"] is True
+
+
+@pytest.mark.parametrize(("profile", "other"), [PROFILES, PROFILES[::-1]])
+def test_n10_the_factory_password_of_another_kind_is_wrong_and_harms_nobody(profile: str, other: str) -> None:
+    """A host asked with the secret of a DPU, and the other way round, says 401 however often, and stays usable."""
+    client, neighbour = fresh(profile), fresh(profile, index=1)
+    for _ in range(20):
+        refused = client.request("GET", "/redfish/v1/Systems", authorization=secret(other))
+        assert refused.status == 401
+        assert (header(refused, "WWW-Authenticate") or "").startswith("Basic realm=")
+    for one in (client, neighbour):
+        assert one.request("GET", own_account(profile)).status == 200
+        assert one.request("PATCH", own_account(profile), {"Password": PASSWORD}).status == 204
+
+
+# HTTP
+
+
+@every_profile
+def test_e31_what_is_not_there_or_not_supported_is_never_500(profile: str) -> None:
+    """An unknown URI is 404 and a PUT on a read-only resource 405 with Allow, both with an extended error."""
+    client = make_client(profile)
+    for method in ("GET", "POST", "PATCH", "PUT", "DELETE"):
+        missing = client.request(method, "/redfish/v1/Nope")
+        assert (missing.status, message_ids(missing)) == (404, ["ResourceMissingAtURI"])
+    for path in ("/redfish/v1/", "/redfish/v1/Systems", facts(profile).roles.manager):
+        refused = client.request("PUT", path, {"Name": "x"})
+        assert (refused.status, message_ids(refused)) == (405, ["OperationNotAllowed"])
+        assert header(refused, "Allow") == "GET, HEAD"
+
+
+@every_profile
+def test_e32_version_and_root_need_no_credentials_and_no_certain_slash(profile: str) -> None:
+    """/redfish, /redfish/, /redfish/v1 and /redfish/v1/ answer without credentials, the same with slash and without."""
+    client = make_client(profile)
+    versions, root = (
+        [client.request("GET", path + slash, authorization=b"") for slash in ("", "/")]
+        for path in ("/redfish", "/redfish/v1")
+    )
+    assert versions[0] == versions[1]
+    assert root[0] == root[1]
+    assert (versions[0].status, orjson.loads(versions[0].body)) == (200, {"v1": "/redfish/v1/"})
+    assert (root[0].status, orjson.loads(root[0].body)["@odata.id"]) == (200, "/redfish/v1/")
+
+
+@every_profile
+def test_e33_bodies_that_are_no_object_are_400_and_head_is_like_get(profile: str) -> None:
+    """A PATCH with no body, text or an array is MalformedJSON; HEAD has the fields of GET, none of one connection."""
+    client = make_client(profile)
+    for body in (b"", b"not json", b"[]", b'[{"SessionTimeout": 60}]'):
+        refused = client.request("PATCH", "/redfish/v1/SessionService", body)
+        assert (refused.status, message_ids(refused)) == (400, ["MalformedJSON"])
+    for path in client.bmc.tree.nodes:
+        get, head = client.request("GET", path), client.request("HEAD", path)
+        assert (head.status, head.head) == (200, get.head)
+        for field in ("Transfer-Encoding", "Connection", "Keep-Alive", "Content-Length"):
+            assert header(get, field) is None
+
+
+@every_profile
+def test_c34_a_session_is_opened_with_and_without_the_slash(profile: str) -> None:
+    """POST to Sessions and Sessions/ both answer 201 themselves: no redirect that would lose the body."""
+    client = make_client(profile)
+    credentials = {"UserName": facts(profile).accounts[0].user, "Password": PASSWORD}
+    for path in (SESSIONS, SESSIONS + "/"):
+        response = client.request("POST", path, credentials, authorization=b"")
+        assert response.status == 201
+        token = header(response, "X-Auth-Token")
+        assert token
+        assert client.request("GET", "/redfish/v1/Systems", authorization=b"", token=token.encode()).status == 200
+
+
+@every_profile
+def test_c35_the_root_without_its_slash_is_the_root(profile: str) -> None:
+    """GET /redfish/v1 is 200 with the root itself, not a redirect."""
+    client = make_client(profile)
+    response = client.request("GET", "/redfish/v1", authorization=b"")
+    assert (response.status, header(response, "Location")) == (200, None)
+    assert orjson.loads(response.body) == client.get("/redfish/v1/")
+
+
+@every_profile
+def test_c38_an_action_without_parameters_takes_any_empty_body_and_json_only(profile: str) -> None:
+    """Manager.Reset with no body and with {} is done; with a body of another media type it is 415, and not done."""
+    target = f"{facts(profile).roles.manager}/Actions/Manager.Reset"
+    for body, content_type in ((None, b""), (b"", b"text/plain"), ({}, b"application/json")):
+        client = make_client(profile)
+        assert client.request("POST", target, body, content_type=content_type).status == 204
+        assert not client.bmc.available
+    client = make_client(profile)
+    refused = client.request("POST", target, b"<reset/>", content_type=b"application/xml")
+    assert (refused.status, message_ids(refused)) == (415, ["UnrecognizedRequestBody"])
+    assert client.bmc.available
+
+
+@every_profile
+def test_e36_answers_without_content_have_none_and_reads_have_their_fields(profile: str) -> None:
+    """PATCH 204 and GET 304 have no body; GET and HEAD have OData-Version, Cache-Control, Allow and Link."""
+    client = make_client(profile)
+    written = client.request("PATCH", "/redfish/v1/SessionService", {"SessionTimeout": 60})
+    assert (written.status, written.body) == (204, b"")
+    assert header(written, "Content-Type") is None
+    for path in client.bmc.tree.nodes:
+        for method in ("GET", "HEAD"):
+            response = client.request(method, path)
+            assert header(response, "OData-Version") == "4.0"
+            assert header(response, "Cache-Control")
+            assert (header(response, "Allow") or "").startswith("GET, HEAD")
+            assert "rel=describedby" in (header(response, "Link") or "")
+        unchanged = client.request("GET", path, if_none_match=(header(response, "ETag") or "").encode())
+        assert (unchanged.status, unchanged.body) == (304, b"")
+        assert header(unchanged, "ETag") == header(response, "ETag")
+
+
+# power and boot
+
+
+@every_profile
+def test_c08_a_reset_type_that_is_not_offered_is_refused_by_name(profile: str) -> None:
+    """Each kind of hardware lists its reset types; any other is 400 with the value named, and nothing happens."""
+    client = make_client(profile)
+    action = client.get(facts(profile).roles.system)["Actions"]["#ComputerSystem.Reset"]
+    offered = action["ResetType@Redfish.AllowableValues"]
+    every = {
+        "On",
+        "ForceOn",
+        "ForceOff",
+        "GracefulShutdown",
+        "PushPowerButton",
+        "Nmi",
+        "PowerCycle",
+        "Suspend",
+        "Pause",
+    }
+    assert len(offered) > 5
+    assert len(every - set(offered)) >= 3
+    for value in sorted(every - set(offered)):
+        refused = client.request("POST", action["target"], {"ResetType": value})
+        assert (refused.status, message_ids(refused)) == (400, ["ActionParameterValueNotInList"])
+        assert orjson.loads(refused.body)["error"]["@Message.ExtendedInfo"][0]["MessageArgs"][0] == value
+        assert client.get(facts(profile).roles.system)["PowerState"] == "On"
+
+
+def test_c08_the_reset_types_are_those_of_the_hardware() -> None:
+    """A Dell has a power button and a BlueField does not: what one offers, the other refuses."""
+    offered = [
+        make_client(profile).get(facts(profile).roles.system)["Actions"]["#ComputerSystem.Reset"][
+            "ResetType@Redfish.AllowableValues"
+        ]
+        for profile in PROFILES
+    ]
+    assert ("PushPowerButton" in offered[0], "PushPowerButton" in offered[1]) == (False, True)
+
+
+@every_profile
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_e40_a_boot_override_is_set_at_the_form_with_a_slash(profile: str, slash: str) -> None:
+    """PATCH of Boot at /Systems/<id>/ does what it does at /Systems/<id>."""
+    client, system = make_client(profile), facts(profile).roles.system
+    boot: dict[str, Any] = {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}
+    assert client.request("PATCH", system + slash, {"Boot": boot}).status == 204
+    assert boot.items() <= client.get(system)["Boot"].items()
+    assert client.request("PATCH", system + slash, {"Boot": {"BootSourceOverrideEnabled": "Disabled"}}).status == 204
+    assert client.get(system + "/")["Boot"]["BootSourceOverrideEnabled"] == "Disabled"
+
+
+# identity
+
+
+def serials(client: Client) -> dict[str, str]:
+    """URI -> serial number of the system and of each chassis that has one of its own."""
+    uris = [client.bmc.tree.head.roles.system]
+    uris += [member["@odata.id"] for member in client.get("/redfish/v1/Chassis")["Members"]]
+    shown = {uri: client.get(uri).get("SerialNumber") for uri in uris}
+    return {uri: serial for uri, serial in shown.items() if serial and not serial.startswith("Unspecified")}
+
+
+@every_profile
+def test_n67_two_machines_of_a_kind_never_share_a_serial_number(profile: str) -> None:
+    """The serials of system and chassis differ between machines of one profile, and survive a restart."""
+    machines = [serials(make_client(profile, index=index)) for index in range(10)]
+    for uri in machines[0]:
+        assert len({machine[uri] for machine in machines}) == len(machines), uri
+    assert facts(profile).roles.system in machines[0]
+    assert [serials(make_client(profile, index=index)) for index in range(10)] == machines
+
+
+@every_profile
+def test_n69_there_is_a_serial_number_where_controllers_look_for_it(profile: str) -> None:
+    """The system and the chassis that holds it both have a serial number that is not empty."""
+    client = make_client(profile)
+    system = client.get(facts(profile).roles.system)
+    (chassis,) = (client.get(link["@odata.id"]) for link in system["Links"]["Chassis"])
+    assert system["SerialNumber"].strip()
+    assert chassis["SerialNumber"].strip()
