@@ -1,6 +1,7 @@
 """Runs the listeners of one process on one uvloop."""
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import logging
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 _SWEEP_EVERY = 2
 _TRIM_EVERY = 30
 _GRACE_SECONDS = 10
+_M_MMAP_THRESHOLD = -3
+_MMAP_THRESHOLD = 128 * 1024
 
 
 class Listener:
@@ -105,6 +108,16 @@ class Housekeeper:
         if self._count % _TRIM_EVERY == 0:
             self._trim()
         self.start()
+
+
+def fix_mmap_threshold() -> None:
+    """Keep glibc from raising its mmap threshold as it does once a large block was freed.
+
+    uvloop gives each TLS connection a buffer of 256 KiB and uses little of it. As a mapping of its own it costs the pages
+    that it uses; from the heap it costs what was there before: 45 instead of 23 KiB per idle connection.
+    """
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD)
 
 
 def _malloc_trim() -> Callable[[], object]:
