@@ -20,7 +20,7 @@ from bench.server import USER, BenchError, Fleet, Role, Server
 ROOT = "/redfish/v1"
 ACCOUNTS = f"{ROOT}/AccountService/Accounts"
 SENSOR_SHARE = 0.90
-SEED = 20_26
+SEED = 2026
 
 # Relative to ROOT, `*` is one segment; the order is the one in which NICo's site explorer reads them.
 _EXPLORATION = (
