@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import click
-import msgspec
 import uvloop
 
 from bmcsim.core.clock import SystemClock
@@ -23,6 +22,7 @@ from bmcsim.fleet.config import ConfigError, FleetConfig
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.registry import DuplicateBmc, Fleet
 from bmcsim.machine.bmc import Bmc, Shared
+from bmcsim.tree import profile as profiles
 from bmcsim.tree.source import ProfileError
 
 DEFAULT_LISTEN = "127.0.0.0/8:{port}"
@@ -37,11 +37,16 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
 @click.option("--host-password", metavar="P", help="Host BMCs start as already rotated to P.")
 @click.option("--dpu-password", metavar="P", help="DPU BMCs start as already rotated to P.")
 @click.option(
-    "--listen", "listen_on", metavar="ADDRESS:PORT", help="Where to serve Redfish.  [default: 127.0.0.0/8:1266]"
+    "--listen",
+    "listen_on",
+    envvar="BMCSIM_SERVE_LISTEN",
+    metavar="ADDRESS:PORT",
+    help="Where to serve Redfish.  [default: 127.0.0.0/8:1266]",
 )
 @click.option(
     "--admin",
     "admin_on",
+    envvar="BMCSIM_SERVE_ADMIN",
     metavar="ADDRESS:PORT",
     help=f"Health and metrics; 'off' for none.  [default: {DEFAULT_ADMIN}]",
 )
@@ -88,15 +93,17 @@ def serve(
         raise click.UsageError("--tls-cert and --tls-key go together")
     try:
         if fleet is not None:
-            config = _with_passwords(fleet_config.load(fleet), host_password, dpu_password)
+            config = fleet_config.load(fleet).with_passwords(host_password, dpu_password)
         else:
             config = fleet_config.default(
                 hosts or 4500,
-                2 if dpus is None else dpus,
+                dpus,
                 profile or "dell_poweredge_r750",
                 host_password,
                 dpu_password,
             )
+        for group in config.groups:
+            profiles.find(group.hw_type)
         for warning in config.warnings:
             click.echo(f"warning: {warning}", err=True)
         _serve(
@@ -112,12 +119,6 @@ def serve(
         )
     except (ConfigError, ProfileError, DuplicateBmc, listen.ListenError, tls.TlsError) as error:
         raise click.ClickException(str(error)) from error
-
-
-def _with_passwords(config: FleetConfig, host: str | None, dpu: str | None) -> FleetConfig:
-    """What the command line gives wins over the file."""
-    given = {"host_bmc_password": host, "dpu_bmc_password": dpu}
-    return msgspec.structs.replace(config, **{name: value for name, value in given.items() if value is not None})
 
 
 def _tls_context(cert: Path | None, key: Path | None, off: bool, state_dir: Path | None) -> ssl.SSLContext | None:

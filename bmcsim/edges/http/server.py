@@ -113,8 +113,8 @@ class Housekeeper:
 def fix_mmap_threshold() -> None:
     """Keep glibc from raising its mmap threshold as it does once a large block was freed.
 
-    uvloop gives each TLS connection a buffer of 256 KiB and uses little of it. As a mapping of its own it costs the pages
-    that it uses; from the heap it costs what was there before: 45 instead of 23 KiB per idle connection.
+    uvloop gives each TLS connection a buffer of 256 KiB and uses little of it. As a mapping of its own it costs the
+    pages that it uses; from the heap it costs what was there before: 45 instead of 23 KiB per idle connection.
     """
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD)
