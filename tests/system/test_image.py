@@ -19,7 +19,8 @@ pytestmark = [
 PROBE = """
 import os, subprocess, time, urllib.request
 assert os.getuid() != 0, "runs as root"
-server = subprocess.Popen(["bmcsim", "serve", "--hosts", "10", "--listen", "127.0.0.1:1266", "--admin", "127.0.0.1:9090"])
+command = ["bmcsim", "serve", "--hosts", "10", "--listen", "127.0.0.1:1266", "--admin", "127.0.0.1:9090"]
+server = subprocess.Popen(command)
 for _ in range(300):
     try:
         print("ready:", urllib.request.urlopen("http://127.0.0.1:9090/readyz", timeout=1).status)
