@@ -1,4 +1,4 @@
-"""`bmcsim fleet`: whether fleet files are right, and whether instances that run together keep out of each other's way."""
+"""`bmcsim fleet`: whether fleet files are right, and whether instances that run together share anything."""
 
 import sys
 from itertools import combinations

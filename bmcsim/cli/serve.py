@@ -15,7 +15,14 @@ from bmcsim.edges.http import listen, tls
 from bmcsim.edges.http.admin import admin_app
 from bmcsim.edges.http.context import Context
 from bmcsim.edges.http.metrics import FleetCollector, registry_of
-from bmcsim.edges.http.server import Housekeeper, admin_listener, fix_mmap_threshold, redfish_listener, run
+from bmcsim.edges.http.server import (
+    Housekeeper,
+    admin_listener,
+    fix_mmap_threshold,
+    raise_file_limit,
+    redfish_listener,
+    run,
+)
 from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.config import ConfigError, FleetConfig
@@ -170,6 +177,7 @@ def _serve(
         await run(listeners, Housekeeper(context, redfish_server, clock), build)
 
     fix_mmap_threshold()
+    raise_file_limit()
     uvloop.run(main())
 
 

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import gc
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -108,6 +109,12 @@ class Housekeeper:
         if self._count % _TRIM_EVERY == 0:
             self._trim()
         self.start()
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system lets us have: the usual 1,024 would be 1,000 connections."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def fix_mmap_threshold() -> None:
