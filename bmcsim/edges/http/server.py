@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _SWEEP_EVERY = 2
 _TRIM_EVERY = 30
 _GRACE_SECONDS = 10
+_READ_BUFFER = 64 * 1024
 _M_MMAP_THRESHOLD = -3
 _MMAP_THRESHOLD = 128 * 1024
 
@@ -63,7 +64,7 @@ class Listener:
 
 def redfish_listener(context: Context, sock: socket.socket, tls: ssl.SSLContext | None) -> Listener:
     """The Redfish port: fast lane, and its slow lane behind it."""
-    shared = Listening(RedfishApp(context), set(), set())
+    shared = Listening(RedfishApp(context), set(), set(), memoryview(bytearray(_READ_BUFFER)))
 
     def protocol(*, server_state: ServerState, **_others: Any) -> RedfishProtocol:
         server_state.connections, server_state.tasks = shared.connections, shared.tasks
