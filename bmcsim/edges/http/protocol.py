@@ -174,6 +174,9 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self._queue = self._parser = None
         if self._flow is not None:
             self._flow.resume_writing()
+        # uvloop keeps bound methods of a buffered protocol: without this, each closed connection waits for a full
+        # garbage collection.
+        self.transport = cast(Any, None)
 
     @property
     def dialled(self) -> str:
@@ -552,6 +555,8 @@ class RedfishProtocol(asyncio.BufferedProtocol):
     def on_response_complete(self) -> None:
         """The slow lane is done; what waited goes on."""
         self._busy = False
+        if self.transport is None:
+            return
         self.last_active = self.context.clock.now().mono
         if self._cycle is not None and not self._cycle.keep_alive and self._cycle.response_complete:
             self._linger()
