@@ -1,6 +1,5 @@
 """The processes that are measured: bmcsim and the baseline, each pinned to one core and stopped without fail."""
 
-import datetime
 import http.client
 import ipaddress
 import os
@@ -15,10 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from bmcsim.edges.http import tls
 
 Role = Literal["host", "dpu"]
 
@@ -252,23 +248,9 @@ def cpu_seconds(pid: int) -> float:
 
 def make_certificate(settings: Settings) -> None:
     """Write the self-signed ECDSA P-256 certificate that bmcsim and the baseline share."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bench")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=7))
-        .sign(key, hashes.SHA256())
-    )
-    settings.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    settings.key.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    certificate, key = tls.make_certificate()
+    settings.certificate.write_bytes(certificate)
+    settings.key.write_bytes(key)
 
 
 def _environment() -> dict[str, str]:

@@ -55,7 +55,7 @@ class Listening(msgspec.Struct):
 
 
 class Pending:
-    """A complete fast-lane request, and when it was complete (monotonic seconds)."""
+    """A complete fast-lane request, or the refusal that takes its turn."""
 
     __slots__ = ("fields", "keep_alive", "refusal", "request")
 
