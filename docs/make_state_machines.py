@@ -1,10 +1,12 @@
 """Prints docs/state-machines.md from the tables of bmcsim.machine: python docs/make_state_machines.py > FILE."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from bmcsim.machine import bmc_reset, power
+from bmcsim.machine.actions import Action, Happened
+from bmcsim.machine.bmc_reset import Phase
 from bmcsim.tree.profile import Timings
 
 HEAD = """# State machines
@@ -18,13 +20,20 @@ STARTS = {
     "power_off_graceful": "timer `power_off_graceful`",
     "power_off_force": "timer `power_off_force`",
     "stop": "timer cancelled",
-    "booted": "boot completed",
+    "booted": "nothing",
 }
 
-POWER_NOTES = """The times are the profile's `timings`, after overrides and `acceleration_factor`, divided by the
-time scale. A BMC starts in `Running`. A cell names the next state. `stays` means accepted without effect.
-`refused` means 409, or 400 if the profile says so. A profile lists which reset types its system accepts.
-A type that is not in its list is 400 in any state.
+MEETS = {
+    Phase.CLOSED: "the connection closes without an answer",
+    Phase.UNAVAILABLE: "503 with `Retry-After`",
+    Phase.HANGING: "no answer; the connection closes when the reset ends",
+    Phase.SLOW: "a plain answer; a login takes 12 s more",
+}
+
+POWER_NOTES = """The times are the profile's `timings`, after presets, overrides and `acceleration_factor`, on the
+time line of the hardware: it is as fast as the time scale says. A BMC starts in `Running`. A cell names the next
+state. `stays` means accepted without effect. `refused` means 409, or 400 if the profile says so. A profile lists
+which reset types its system accepts. A type that is not in its list is 400 in any state.
 """
 
 
@@ -58,7 +67,7 @@ def power_page() -> Iterator[str]:
     yield "### What a client sees\n"
     yield "| State | PowerState | BootProgress.LastState |\n|---|---|---|"
     for state in power.Power:
-        yield f"| {state.value} | {state.shown} | {state.boot_progress} |"
+        yield f"| {state.value} | {state.shown} | {', then '.join(stages(state))} |"
     yield "\n### Transitions\n"
     states = list(power.Power)
     yield f"| Event | {' | '.join(state.value for state in states)} |"
@@ -71,6 +80,33 @@ def power_page() -> Iterator[str]:
     seen = {target for row in power.TRANSITIONS.values() for target in row.values() if target is not None}
     for target_state, what in sorted(seen):
         yield f"| {target_state.value} | {STARTS[what]} |"
+    yield "\n### What happens\n"
+    yield "Logs, staged changes and other machines react to what happens.\n"
+    yield "| State | Event | Happenings |\n|---|---|---|"
+    for state, row in power.TRANSITIONS.items():
+        for event in row:
+            if told := happenings(power.step(state, event, Timings())[1]):
+                yield f"| {state.value} | {words(event)} | {told} |"
+    yield "\n### What DPUs feel\n"
+    yield "What a host does reaches its DPUs as a command, which a DPU ignores if its own state refuses it.\n"
+    yield f"| Command | {' | '.join(state.value for state in states)} |"
+    yield "|---" * (len(states) + 1) + "|"
+    for event in power.Event:
+        if event is not power.Event.TIMER:
+            felt = [power.felt_by_dpus(event, state) for state in states]
+            yield f"| {words(event)} | {' | '.join(one.value if one else '' for one in felt)} |"
+
+
+def stages(state: power.Power) -> list[str]:
+    """What BootProgress shows in a state, from its beginning to its end."""
+    times = Timings(power_on=0, reboot=90, power_on_os_ready=10)
+    shown = [power.boot_progress(state, 100.0 - second, times) for second in range(101)]
+    return list(dict.fromkeys(shown))
+
+
+def happenings(actions: Iterable[Action]) -> str:
+    """What actions tell, in order."""
+    return ", ".join(action.what.value for action in actions if isinstance(action, Happened))
 
 
 def _cell(row: dict[power.Event, tuple[power.Power, str] | None], event: power.Event) -> str:
@@ -84,13 +120,20 @@ def reset_page() -> Iterator[str]:
     """Reset of the BMC itself."""
     yield "\n## Reset of the BMC\n"
     yield from rules(bmc_reset.__doc__ or "")
-    yield "\nWhile a BMC resets, its connections are closed without an answer.\n"
+    yield "\nWhat a client meets meanwhile follows from `while_resetting` and from how much of the reset is over:\n"
+    yield "| while_resetting | Until | Meets |\n|---|---|---|"
+    for mode, phases in bmc_reset.PHASES.items():
+        for until, phase in phases:
+            yield f"| `{mode}` | {until:.0%} | {MEETS[phase]} |"
+    yield ""
     yield "```mermaid\nstateDiagram-v2\n    [*] --> Up"
     rows = []
     for state in bmc_reset.Service:
         for event in bmc_reset.Event:
             target, actions = bmc_reset.step(state, event, Timings())
-            did = ", ".join(type(action).__name__ for action in actions)
+            did = ", ".join(
+                action.what.value if isinstance(action, Happened) else type(action).__name__ for action in actions
+            )
             rows.append(f"| {state.value} | {words(event)} | {target.value} | {did or 'nothing'} |")
             if target is not state:
                 yield f"    {state.value} --> {target.value}: {words(event)}"

@@ -4,16 +4,18 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
 from bmcsim.core.clock import ManualClock
+from bmcsim.fleet.build import first_state
 from bmcsim.fleet.driver import Driver
 from bmcsim.machine import holes
-from bmcsim.machine.bmc import Bmc, Shared, timestamp
+from bmcsim.machine.bmc import Bmc, Shared
 from bmcsim.machine.credentials import Accounts, Hasher
 from bmcsim.machine.identity import Identity, Kind
-from bmcsim.redfish.exchange import Head, Request, Response
+from bmcsim.redfish.exchange import Head, Request, Response, Upload
 from bmcsim.redfish.service import handle
 from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import load
@@ -31,9 +33,9 @@ def basic(user: str, password: str) -> bytes:
 class Client:
     """A BMC, its driver and its clock, and requests to it by direct call of `handle`."""
 
-    def __init__(self, bmc: Bmc, clock: ManualClock, time_scale: float = 1.0) -> None:
+    def __init__(self, bmc: Bmc, clock: ManualClock) -> None:
         self.bmc, self.clock = bmc, clock
-        self.driver = Driver(clock, time_scale)
+        self.driver = Driver(clock)
         self.authorization = basic(bmc.tree.head.accounts[0].user, PASSWORD)
 
     def request(self, method: str, path: str, body: Any = None, **fields: Any) -> Response:
@@ -49,6 +51,18 @@ class Client:
         self.driver.execute(self.bmc, response.actions)
         return response
 
+    def push(
+        self, path: str, file_name: str = "", parameters: Any = None, *, head: bytes = b"\x7f", size: int = 1000
+    ) -> Response:
+        """Push an image as the edge hands it on: as multipart where there are parameters, else raw."""
+        kind = b"application/octet-stream" if parameters is None else b"multipart/form-data; boundary=x"
+        text = b"" if parameters is None else parameters if isinstance(parameters, bytes) else orjson.dumps(parameters)
+        upload = Upload(size, "00" * 32, file_name, text, head=head, has_file=True)
+        fields = Head(authorization=self.authorization, content_type=kind)
+        response = handle(self.bmc, Request("POST", path, self.clock.now(), fields, upload=upload))
+        self.driver.execute(self.bmc, response.actions)
+        return response
+
     def get(self, path: str, **fields: Any) -> Any:
         """The JSON of a GET that must succeed."""
         response = self.request("GET", path, **fields)
@@ -58,10 +72,14 @@ class Client:
     def advance(self, seconds: float) -> None:
         """Let time pass, and fire what is due in order."""
         end = self.clock.now().mono + seconds
-        while (deadline := self.driver._heap.next_deadline()) is not None and deadline <= end:
-            self.clock.advance(deadline - self.clock.now().mono)
+        while (deadline := self.driver._heap.next_deadline()) is not None:
+            now = self.clock.now()
+            wait = now.real_seconds(deadline - now.hardware)
+            if now.scale == 0 or now.mono + wait > end + 1e-9:
+                break
+            self.clock.advance(wait)
             self.driver.run_due()
-        self.clock.advance(end - self.clock.now().mono)
+        self.clock.advance(max(0.0, end - self.clock.now().mono))
 
 
 def header(response: Response, name: str) -> str | None:
@@ -98,10 +116,11 @@ def make_client(profile: str, *, index: int = 0, password: str | None = PASSWORD
         identity = Identity(Kind.HOST, base + 6, base + 7, 0, 0x060000000100 + index * 256, dpus)
     hasher = Hasher(b"k" * 32)
     accounts = Accounts.factory(tree.head.accounts, hasher, tree.head.behaviour.factory_password_everywhere, password)
-    clock = ManualClock()
-    shared = Shared(tree, tree.head.timings, accounts, hasher)
-    bmc = Bmc(f"bmc-{index}", identity, f"192.0.2.{index + 1}", shared, timestamp(clock.now().wall))
-    return Client(bmc, clock, time_scale)
+    clock = ManualClock(scale=time_scale)
+    timings = msgspec.structs.replace(tree.head.timings, jitter=0.0)
+    shared = Shared(tree, timings, accounts, hasher, behaviour=tree.head.behaviour)
+    bmc = Bmc(f"bmc-{index}", identity, f"192.0.2.{index + 1}", shared, first_state(shared, clock.now().wall))
+    return Client(bmc, clock)
 
 
 @pytest.fixture

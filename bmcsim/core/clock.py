@@ -1,4 +1,8 @@
-"""Time as a value: nothing below the edges reads a clock by itself."""
+"""Time as a value: nothing below the edges reads a clock by itself.
+
+There are three time lines. Hardware has one of its own, which runs `scale` times as fast as the clock on the wall and
+can be moved forward by hand: what hardware takes time for (boot, reset, update) is measured on it.
+"""
 
 import time
 from typing import Protocol
@@ -7,14 +11,21 @@ import msgspec
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
-    """One instant on both time lines.
+    """One instant on all time lines.
 
-    mono: seconds on a monotonic line, for durations and deadlines.
+    mono: seconds on a monotonic line, for durations and deadlines of the real world.
     wall: seconds since the Unix epoch, for what a client reads as a date.
+    hardware: seconds on the time line of simulated hardware. scale: its speed; 0 when it only moves by hand.
     """
 
     mono: float
     wall: float
+    hardware: float = 0.0
+    scale: float = 1.0
+
+    def real_seconds(self, hardware_seconds: float) -> float:
+        """How long a stretch of the hardware's time takes in the real world; a time line that stands counts as 1:1."""
+        return max(0.0, hardware_seconds) / (self.scale or 1.0)
 
 
 class Clock(Protocol):
@@ -22,27 +33,57 @@ class Clock(Protocol):
 
     def now(self) -> Moment: ...
 
+    def skip(self, seconds: float) -> None:
+        """Move the hardware's time line forward."""
 
-class SystemClock:
-    """The machine's own clocks."""
+
+class _HardwareLine:
+    """The time line of hardware, derived from a monotonic one."""
+
+    def __init__(self, scale: float) -> None:
+        if scale < 0:
+            raise ValueError("time scale must not be negative")
+        self.scale = scale
+        self._skipped = 0.0
+
+    def skip(self, seconds: float) -> None:
+        """Move the hardware's time line forward. ValueError when seconds is negative."""
+        if seconds < 0:
+            raise ValueError("time does not run backwards")
+        self._skipped += seconds
+
+    def _hardware(self, elapsed: float) -> float:
+        return elapsed * self.scale + self._skipped
+
+
+class SystemClock(_HardwareLine):
+    """The machine's own clocks. scale: how much faster hardware is than real time."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__(scale)
+        self._start = time.monotonic()
 
     def now(self) -> Moment:
-        return Moment(time.monotonic(), time.time())
+        mono = time.monotonic()
+        return Moment(mono, time.time(), self._hardware(mono - self._start), self.scale)
 
 
-class ManualClock:
-    """A clock that moves only when told to; tests and manual progression use it."""
+class ManualClock(_HardwareLine):
+    """A clock that moves only when told to; tests use it."""
 
-    def __init__(self, mono: float = 0.0, wall: float = 1_767_225_600.0) -> None:
+    def __init__(self, mono: float = 0.0, wall: float = 1_767_225_600.0, scale: float = 1.0) -> None:
+        super().__init__(scale)
         self._mono = mono
         self._wall = wall
+        self._elapsed = 0.0
 
     def now(self) -> Moment:
-        return Moment(self._mono, self._wall)
+        return Moment(self._mono, self._wall, self._hardware(self._elapsed), self.scale)
 
     def advance(self, seconds: float) -> None:
-        """Move both time lines forward. ValueError when seconds is negative."""
+        """Move all time lines forward. ValueError when seconds is negative."""
         if seconds < 0:
             raise ValueError("time does not run backwards")
         self._mono += seconds
         self._wall += seconds
+        self._elapsed += seconds

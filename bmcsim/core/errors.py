@@ -1,5 +1,8 @@
 """Errors that carry their own response."""
 
+BASE_REGISTRY = "Base.1.22"
+"""The message registry of the keys that errors carry (DSP0266 9.5.11)."""
+
 
 class RedfishError(Exception):
     """A request that cannot be granted.

@@ -1,10 +1,33 @@
-"""What a state machine asks for. The only words between the pure layers and whoever executes them."""
+"""What a state machine asks for and tells: the only words between the pure layers and whoever executes them."""
+
+from enum import StrEnum
 
 import msgspec
 
 
+class Happening(StrEnum):
+    """What became true of a BMC; logs, jobs, staged changes and (later) event subscriptions react to it."""
+
+    SYSTEM_POWERED_ON = "SystemPoweredOn"
+    SYSTEM_POWERED_OFF = "SystemPoweredOff"
+    SYSTEM_RESET = "SystemReset"
+    BOOT_COMPLETED = "BootCompleted"
+    BMC_RESETTING = "BmcResetting"
+    BMC_RESTARTED = "BmcRestarted"
+    FACTORY_RESET = "FactoryReset"
+    LOG_CLEARED = "LogCleared"
+    PASSWORD_CHANGED = "PasswordChanged"
+    ACCOUNT_CHANGED = "AccountChanged"
+    ACCOUNT_LOCKED = "AccountLocked"
+    FIRMWARE_UPDATED = "FirmwareUpdated"
+    UPDATE_FAILED = "UpdateFailed"
+    JOB_COMPLETED = "JobCompleted"
+    MEDIA_CHANGED = "MediaChanged"
+    NMI = "Nmi"
+
+
 class SetTimer(msgspec.Struct, frozen=True, gc=False):
-    """Arm the timer of one concern, replacing it if it is armed. seconds: simulated time."""
+    """Arm the timer of one concern, replacing it if it is armed. seconds: of the hardware's time."""
 
     timer: str
     seconds: float
@@ -16,20 +39,18 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
     timer: str
 
 
-class BootCompleted(msgspec.Struct, frozen=True, gc=False):
-    """The operating system runs: what waited for a boot takes effect."""
-
-
-class PoweredOn(msgspec.Struct, frozen=True, gc=False):
-    """The system left the off state or was restarted."""
-
-
 class DropSessions(msgspec.Struct, frozen=True, gc=False):
-    """Every session of the BMC ends."""
+    """Sessions of the BMC end. account: only those of one account, '' for all. keep: the id of one that stays."""
+
+    account: str = ""
+    keep: str = ""
 
 
-class BmcRestarted(msgspec.Struct, frozen=True, gc=False):
-    """The BMC is in service again."""
+class Happened(msgspec.Struct, frozen=True, gc=False):
+    """Something became true. about: URI of the resource that it is about, '' for the obvious one."""
+
+    what: Happening
+    about: str = ""
 
 
-Action = SetTimer | CancelTimer | BootCompleted | PoweredOn | DropSessions | BmcRestarted
+Action = SetTimer | CancelTimer | DropSessions | Happened

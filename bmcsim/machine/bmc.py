@@ -1,37 +1,66 @@
 """One BMC: identity, states of its machines, and the sparse overlay of what it changed."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 import msgspec
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import bmc_reset, power
-from bmcsim.machine.actions import (
-    Action,
-    BmcRestarted,
-    BootCompleted,
-    CancelTimer,
-    DropSessions,
-    PoweredOn,
-    SetTimer,
-)
+from bmcsim.machine import bmc_reset, clock, firmware, jobs, logs, staging, task_view, updates
+from bmcsim.machine import power as power_machine
+from bmcsim.machine.actions import Action, CancelTimer, DropSessions, Happened, Happening, SetTimer
+from bmcsim.machine.bmc_reset import Phase, Service
 from bmcsim.machine.credentials import Account, Accounts, Hasher
+from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFails, UpdateFails
+from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity
+from bmcsim.machine.jobs import Job
+from bmcsim.machine.lockout import FailedLogins, Lockout
+from bmcsim.machine.power import Power
+from bmcsim.machine.roles import PREDEFINED, Role
 from bmcsim.machine.sessions import Session, Sessions
+from bmcsim.machine.state import LogRecord, Row, Staged, State, encode
+from bmcsim.machine.tasks import Task
 from bmcsim.tree.compile import Node, Tree
-from bmcsim.tree.profile import Timings
+from bmcsim.tree.profile import Behaviour, Timings
+from bmcsim.tree.reactions import holds
 from bmcsim.tree.source import deep_merge
 from bmcsim.tree.template import Body, literal
 
 SESSION_SERVICE = "/redfish/v1/SessionService"
+ACCOUNT_SERVICE = "/redfish/v1/AccountService"
+ACCOUNTS = f"{ACCOUNT_SERVICE}/Accounts"
+ROLES = f"{ACCOUNT_SERVICE}/Roles"
+_DAY = 86400
 _DEFAULT_SESSION_TIMEOUT = 1800.0
 
+Policy = Literal["persist", "factory", "pinned"]
+"""What becomes of changed passwords. persist: they stay. factory, pinned: the accounts that the BMC began with have
+their passwords of then when the process starts, and after a reset of the BMC the factory's, or those of then."""
 
-def timestamp(wall: float) -> bytes:
-    """Seconds since the epoch -> JSON string "YYYY-MM-DDTHH:MM:SS+00:00", the form that NICo parses."""
-    return datetime.fromtimestamp(int(wall), UTC).strftime('"%Y-%m-%dT%H:%M:%S+00:00"').encode()
+Kept = Literal["ResetAll", "PreserveNetworkAndUsers", "PreserveNetwork"]
+"""What a factory reset does, in the words of Manager.ResetToDefaults."""
+
+_NETWORK = frozenset({"EthernetInterface", "ManagerNetworkProtocol"})
+# Flash of the host, and what is installed: resetting the manager does not reach them.
+_NOT_OF_THE_MANAGER = frozenset({"Bios", "BootOption", "SecureBoot", "SoftwareInventory"})
+
+
+def timestamp(wall: float, offset: int = 0) -> bytes:
+    """Seconds since the epoch -> JSON string "YYYY-MM-DDTHH:MM:SS+00:00", the form that NICo parses.
+
+    offset: of the local time that it is written in, in minutes east of UTC.
+    """
+    return _timestamp(int(wall), offset)
+
+
+@lru_cache(4096)
+def _timestamp(second: int, offset: int) -> bytes:
+    local = datetime.fromtimestamp(second + offset * 60, UTC)
+    return f'"{local:%Y-%m-%dT%H:%M:%S}{clock.offset_text(offset)}"'.encode()
 
 
 class Network(msgspec.Struct, frozen=True):
@@ -42,91 +71,186 @@ class Network(msgspec.Struct, frozen=True):
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """What all BMCs of one group have in common."""
+    """What all BMCs of one group have in common.
+
+    accounts: as a BMC starts with them. settings: URI -> properties that a BMC starts with, and goes back to when it is
+    set to its defaults. desired: component of firmware -> version, in the order in which images that
+    do not say what they are bring a BMC there.
+    """
 
     tree: Tree
     timings: Timings
     accounts: Accounts
     hasher: Hasher
     network: Network = Network()
+    policy: Policy = "persist"
+    behaviour: Behaviour = Behaviour()
+    settings: dict[str, dict[str, Any]] = {}
+    desired: dict[str, str] = {}
 
 
-class Override(msgspec.Struct, frozen=True):
-    """What a BMC changed in one resource, and the resource's body with the change."""
+class Override:
+    """What a BMC changed in one resource. template, body: made when they are first asked for."""
 
-    changes: dict[str, Any]
-    template: dict[str, Any]
-    body: Body
+    __slots__ = ("body", "changes", "template")
+
+    def __init__(self, changes: Mapping[str, Any]) -> None:
+        self.changes = changes
+        self.template: dict[str, Any] | None = None
+        self.body: Body | None = None
+
+
+def _overlay(changes: Mapping[str, Mapping[str, Any]], present: dict[str, Override]) -> dict[str, Override] | None:
+    """What shows some changes, with what is there already of it."""
+    return {
+        uri: present[uri] if uri in present and present[uri].changes is changed else Override(changed)
+        for uri, changed in changes.items()
+    } or None
 
 
 class Bmc:
     """One BMC.
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
-    bmc_started, system_started: when they last started, as `timestamp` gives it.
-    basic_header, basic_account: the last Basic credentials that were accepted and open every resource.
-    Methods that change something return the actions that whoever owns time and network has to execute.
+    state: what is durable. uncommitted: the state before the first change since `committed`, None without a change.
+    dpus: host: the BMCs of its DPUs. basic_header, basic_account: the last Basic credentials that were accepted and
+    open every resource; empty while anything but the plain answer may be due. failed_logins: since the process started.
+    Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
     __slots__ = (
-        "accounts",
         "address",
         "basic_account",
         "basic_header",
-        "bmc_started",
+        "dpus",
+        "failed_logins",
         "id",
         "identity",
         "overlay",
-        "power",
-        "service",
         "sessions",
         "shared",
-        "system_started",
+        "state",
         "timers",
         "tree",
+        "uncommitted",
     )
 
-    def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, started: bytes) -> None:
+    def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, initial: State) -> None:
         self.id = id_
         self.identity = identity
         self.address = address
         self.shared = shared
-        self.tree = shared.tree
-        self.accounts = shared.accounts
-        self.power = power.Power.RUNNING
-        self.service = bmc_reset.Service.UP
-        self.overlay: dict[str, Override] | None = None
+        self.tree = firmware.tree_with(shared.tree, initial.firmware)
+        self.state = initial
+        self.uncommitted: State | None = None
+        self.dpus: tuple[Bmc, ...] = ()
+        self.overlay = _overlay(initial.changes, {})
         self.sessions: Sessions | None = None
         self.timers: dict[str, Any] | None = None
         self.basic_header = b""
         self.basic_account: Account | None = None
-        self.bmc_started = self.system_started = started
+        self.failed_logins: FailedLogins | None = None
+
+    # state
+
+    @property
+    def accounts(self) -> Accounts:
+        """The accounts as they are."""
+        return self.state.accounts
+
+    @property
+    def power(self) -> Power:
+        """The power state of the system."""
+        return self.state.power
+
+    def become(self, moment: Moment, **changes: Any) -> None:
+        """Change durable state."""
+        if self.uncommitted is None:
+            self.uncommitted = self.state
+        self._show(msgspec.structs.replace(self.state, at=moment.hardware, **changes))
+
+    def committed(self) -> State | None:
+        """Forget that there was a change; the state before it."""
+        before, self.uncommitted = self.uncommitted, None
+        return before
+
+    def count_faults(self, rules: Rules, moment: Moment) -> None:
+        """Take over what fault rules have counted. Only a budget that was touched is worth a commit."""
+        if rules is self.state.faults:
+            return
+        if rules.budgets == self.state.faults.budgets:
+            self.state = msgspec.structs.replace(self.state, faults=rules)
+        else:
+            self.become(moment, faults=rules)
+
+    def snapshot(self) -> list[tuple["Bmc", State, State | None]]:
+        """The states of this BMC and its DPUs, for `forget`."""
+        return [(one, one.state, one.uncommitted) for one in (self, *self.dpus)]
+
+    @staticmethod
+    def forget(snapshot: Iterable[tuple["Bmc", State, State | None]]) -> None:
+        """Go back to a snapshot as if nothing had been asked."""
+        for one, state, uncommitted in snapshot:
+            one.restore(state)
+            one.uncommitted = uncommitted
+
+    def encode(self) -> bytes:
+        """The durable state as a row of the store."""
+        return encode(Row(self.identity.bmc_mac, self.shared.tree.head.profile, self.state))
+
+    def restore_committed(self, before: State) -> None:
+        """Undo what was not committed. Its timers are for the driver to sync."""
+        self.restore(before)
+
+    def restore(self, restored: State) -> None:
+        """Take a state that was stored, or go back to one that was before a change."""
+        self.uncommitted = None
+        self._show(restored)
+
+    def _show(self, new: State) -> None:
+        old, self.state = self.state, new
+        if (
+            new.accounts is not old.accounts
+            or new.roles is not old.roles
+            or new.service is not old.service
+            or bool(new.faults) is not bool(old.faults)
+        ):
+            self._forget_header()
+        if new.firmware is not old.firmware:
+            self.tree = firmware.tree_with(self.shared.tree, new.firmware)
+        if new.changes is not old.changes:
+            self.overlay = _overlay(new.changes, self.overlay or {})
 
     # resources
 
     def body(self, node: Node) -> Body:
         """The body of a resource, with this BMC's changes."""
-        if self.overlay is not None and (override := self.overlay.get(node.uri)) is not None:
-            return override.body
-        return node.body
+        if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
+            return node.body
+        if override.body is None:
+            override.body = self.tree.body(self.template(node), node.uri)
+        return override.body
 
     def template(self, node: Node) -> dict[str, Any]:
         """The template of a resource, with this BMC's changes. Not to be modified."""
-        if self.overlay is not None and (override := self.overlay.get(node.uri)) is not None:
-            return override.template
-        return node.template
+        if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
+            return node.template
+        if override.template is None:
+            override.template = deep_merge(node.template, literal(override.changes))
+        return override.template
 
-    def change(self, node: Node, changes: Mapping[str, Any]) -> None:
-        """Merge what a client wrote into a resource; what equals the profile again is forgotten."""
-        old = self.overlay.get(node.uri) if self.overlay else None
-        merged = deep_merge(old.changes if old else {}, literal(changes))
-        template = deep_merge(node.template, merged)
-        if self.overlay is None:
-            self.overlay = {}
-        if template == node.template:
-            self.overlay.pop(node.uri, None)
-        else:
-            self.overlay[node.uri] = Override(merged, template, self.tree.body(template, node.uri))
+    def change(self, node: Node, changes: Mapping[str, Any], moment: Moment) -> None:
+        """Merge something into a resource; what equals the profile again is forgotten."""
+        merged = deep_merge(self.state.changes.get(node.uri, {}), changes)
+        everything = {**self.state.changes, node.uri: merged}
+        if deep_merge(node.template, literal(merged)) == node.template:
+            del everything[node.uri]
+        self.become(moment, changes=everything)
+
+    def revert(self, node: Node, moment: Moment) -> None:
+        """A resource is as it left the factory."""
+        if node.uri in self.state.changes:
+            self.become(moment, changes={uri: one for uri, one in self.state.changes.items() if uri != node.uri})
 
     def setting(self, uri: str, name: str) -> Any:
         """The present value of a top-level property, None where there is none."""
@@ -135,10 +259,71 @@ class Bmc:
 
     # credentials and sessions
 
-    def set_password(self, account_id: str, password: str) -> None:
+    def set_password(self, account_id: str, password: str, moment: Moment) -> None:
         """Change a password; the remembered Basic header is forgotten in the same step."""
-        self.accounts = self.accounts.with_digest(account_id, self.shared.hasher.digest(password))
+        account = self.accounts.get(account_id)
+        if account is not None:
+            changed = self.with_password(account, password, moment)
+            self.become(moment, accounts=self.accounts.replacing(changed))
+
+    def with_password(self, account: Account, password: str, moment: Moment) -> Account:
+        """An account after a change of its password, which expires when the account service says."""
+        digest = self.shared.hasher.digest(password)
+        return account.with_password(digest, self.next_expiration(moment), self.shared.behaviour.password_history)
+
+    def next_expiration(self, moment: Moment) -> float | None:
+        """When a password that is set now expires (AccountService.PasswordExpirationDays), None for never."""
+        days = self.setting(ACCOUNT_SERVICE, "PasswordExpirationDays")
+        return None if days is None else self.wall(moment) + days * _DAY
+
+    @property
+    def lockout(self) -> Lockout:
+        """What the account service says about failed logins."""
+        node = self.tree.nodes.get(ACCOUNT_SERVICE)
+        facts = self.template(node) if node is not None else {}
+        return Lockout(
+            facts.get("AccountLockoutThreshold", 0),
+            facts.get("AccountLockoutDuration", 0),
+            facts.get("AccountLockoutCounterResetAfter", 0),
+            facts.get("AccountLockoutCounterResetEnabled", True),
+        )
+
+    def locked(self, account_id: str, moment: Moment) -> bool:
+        """Whether an account is locked after failed logins."""
+        return self.failed_logins is not None and self.failed_logins.locked(account_id, self.lockout, moment.mono)
+
+    def login_failed(self, user: str, moment: Moment) -> list[Action]:
+        """Somebody tried a wrong password, or a user that is not there."""
+        if self.failed_logins is None:
+            self.failed_logins = FailedLogins()
+        self.failed_logins.total += 1
+        account = self.accounts.of_user(user)
+        if account is None or not account.usable or not (rule := self.lockout).locks:
+            return []
+        if self.basic_account is account:
+            # Its next login has to be seen, since it resets the counter.
+            self._forget_header()
+        if not self.failed_logins.add(account.id, rule, moment.mono):
+            return []
+        return self._apply([Happened(Happening.ACCOUNT_LOCKED, f"{ACCOUNTS}/{account.id}")], moment)
+
+    def unlock(self, account_id: str = "") -> None:
+        """The failed logins of an account, '' for all, are over: it logged in, is gone, or an administrator says so."""
+        if self.failed_logins is not None:
+            self.failed_logins.forget(account_id)
+
+    def _forget_header(self) -> None:
         self.basic_header, self.basic_account = b"", None
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """Id -> role, the predefined ones first."""
+        return {**PREDEFINED, **{role.id: role for role in self.state.roles}}
+
+    def privileges(self, account: Account) -> tuple[str, ...]:
+        """What the role of an account allows."""
+        role = PREDEFINED.get(account.role) or self.roles.get(account.role)
+        return role.privileges if role is not None else ()
 
     @property
     def session_timeout(self) -> float:
@@ -160,60 +345,351 @@ class Bmc:
         if self.sessions is not None:
             self.sessions.delete(id_)
 
-    def members(self, items: str, moment: Moment) -> Mapping[str, Any]:
-        """Id -> thing, for a dynamic collection."""
-        if items == "sessions":
-            return self.live_sessions(moment)
-        return {id_: self.accounts.get(id_) for id_ in self.accounts.ids()}
+    def drop_sessions(self, which: DropSessions) -> None:
+        """End sessions."""
+        if self.sessions is None:
+            return
+        if not which.account:
+            self.sessions.clear()
+            return
+        for session in self.sessions.of(which.account):
+            if session.id != which.keep:
+                self.sessions.delete(session.id)
 
-    # events
+    def members(self, node: Node, moment: Moment) -> Mapping[str, Any]:
+        """Id -> thing, for a dynamic collection or the template of its members."""
+        match node.items:
+            case "sessions":
+                return self.live_sessions(moment)
+            case "log":
+                return {record.id: record for record in self.log(node.container)}
+            case "roles":
+                return self.roles
+            case "jobs":
+                return {job.id: job for job in (*self.state.jobs, *self._updates_as_jobs(moment))}
+            case "firmware":
+                return firmware.inventory(self.tree.components, self.state.firmware)
+            case "tasks":
+                return {task.id: self.shown_task(task, moment) for task in self.state.tasks}
+        return {account.id: account for account in self.accounts.accounts}
 
-    def reset_system(self, event: power.Event, moment: Moment) -> list[Action]:
-        """ComputerSystem.Reset. Raises power.Refused when the power state does not allow it."""
-        self.power, actions = power.step(self.power, event, self.shared.timings)
-        return self._apply(actions, moment)
+    def log(self, uri: str) -> Sequence[LogRecord]:
+        """The entries of a log, oldest first."""
+        entries = self.state.logs.get(uri)
+        return logs.first(self.tree.logs[uri], self.state.bmc_started) if entries is None else entries
+
+    # what happens
+
+    def reset_system(self, event: power_machine.Event, moment: Moment) -> list[Action]:
+        """ComputerSystem.Reset. Raises power_machine.Refused when the power state does not allow it."""
+        before = self.power
+        if self.state.faults and self._stuck(event, moment):
+            return []
+        new, actions = power_machine.step(before, event, self.shared.timings)
+        if new is not before or actions:
+            self.become(moment, power=new)
+        done = self._apply(actions, moment)
+        if self.dpus and (felt := power_machine.felt_by_dpus(event, before)) is not None:
+            for dpu in self.dpus:
+                dpu.follow(felt, moment)
+        return done
+
+    def _stuck(self, event: power_machine.Event, moment: Moment) -> bool:
+        """Whether a fault makes hardware accept a command and do nothing."""
+        faults: Rules = self.state.faults
+        if self.power is Power.OFF and event in power_machine.STARTING and faults.behaviour(IgnorePowerOn):
+            self.become(moment, faults=faults.spend(IgnorePowerOn))
+            return True
+        asks_system = self.power is Power.RUNNING and event in power_machine.ASKING
+        return asks_system and faults.behaviour(IgnoreShutdown) is not None
+
+    def follow(self, event: power_machine.Event, moment: Moment) -> None:
+        """What a power command to its host does to a DPU: the same, where the DPU's own state allows it."""
+        with contextlib.suppress(power_machine.Refused):
+            self.reset_system(event, moment)
 
     def reset_bmc(self, moment: Moment) -> list[Action]:
         """Manager.Reset."""
-        self.service, actions = bmc_reset.step(self.service, bmc_reset.Event.RESET, self.shared.timings)
+        return self._service(bmc_reset.Event.RESET, moment)
+
+    def ac_cycle(self, moment: Moment) -> list[Action]:
+        """Mains power goes and comes back: of the system, of the BMC itself, and of the DPUs in the slots."""
+        if self.state.faults.behaviour(IgnorePowerOn) is not None:
+            self.become(moment, faults=self.state.faults.cure(IgnorePowerOn))
+        policy = self.setting(self.tree.head.roles.system, "PowerRestorePolicy")
+        event = power_machine.after_ac_loss(self.power, policy)
+        done = self.reset_system(event, moment) if event is not None else []
+        done += self.reset_bmc(moment)
+        for dpu in self.dpus:
+            for action in dpu.ac_cycle(moment):
+                if isinstance(action, DropSessions):
+                    dpu.drop_sessions(action)
+        return done
+
+    # jobs
+
+    def create_job(
+        self, type_: str, name: str, moment: Moment, *, target: str | None = None, seconds: float | None = None
+    ) -> tuple[Job, list[Action]]:
+        """A new job. seconds: how long it runs, from now on; None: it waits for a reset of the system and runs while
+        that boots. target: URI of the settings that it applies. Raises jobs.QueueFull."""
+        number, wall = self.state.job_number + 1, self.wall(moment)
+        job = Job(jobs.id_of(number), type_, name, wall, target=target, at_reset=seconds is None)
+        if seconds is not None:
+            job = msgspec.structs.replace(job, state=jobs.JobState.RUNNING, started=wall)
+        self.become(moment, jobs=jobs.added(self.state.jobs, job), job_number=number)
+        return job, [] if seconds is None else self._apply([SetTimer(jobs.TIMER + job.id, seconds)], moment)
+
+    def end_job(self, id_: str, moment: Moment, *, failed: bool = False) -> list[Action]:
+        """A job is over."""
+        before = self.state.jobs
+        self.become(moment, jobs=jobs.ended(before, id_, self.wall(moment), failed=failed))
+        return self._apply([CancelTimer(jobs.TIMER + id_), *self._jobs_over_since(before)], moment)
+
+    def drop_jobs(self, ids: Collection[str], moment: Moment) -> list[Action]:
+        """Jobs are deleted, and with them what they would have carried out."""
+        left, waiting = jobs.without(self.state.jobs, ids), staging.without_jobs(self.state.staged, ids)
+        self.become(moment, jobs=left, staged=waiting)
+        done = self._apply([CancelTimer(jobs.TIMER + id_) for id_ in ids], moment)
+        for job in self._updates_as_jobs(moment):
+            if job.id in ids:
+                done += self.update(updates.forgotten(self.state, job.id, moment.hardware, self.wall(moment)), moment)
+        return done
+
+    def _updates_as_jobs(self, moment: Moment) -> list[Job]:
+        """Updates stand in the queue of jobs where they wait in it."""
+        if self.tree.updates.second != "queue":
+            return []
+        return [task_view.as_job(task, moment.hardware) for task in self.state.tasks]
+
+    def _jobs_over_since(self, before: tuple[Job, ...]) -> list[Happened]:
+        over = jobs.over_since(before, self.state.jobs)
+        return [Happened(Happening.JOB_COMPLETED, self.job_uri(job.id)) for job in over]
+
+    # firmware
+
+    def version(self, component: str) -> str:
+        """The version that a component shows."""
+        return firmware.version(self.tree.components, self.state.firmware, component)
+
+    def update(self, step: updates.Step, moment: Moment) -> list[Action]:
+        """Take a step of the machine of updates."""
+        new, actions = step
+        if new is not self.state:
+            self.become(moment, **{name: getattr(new, name) for name in updates.FIELDS})
         return self._apply(actions, moment)
+
+    def update_fails_at(self, moment: Moment) -> float | None:
+        """Percent at which the next update fails, None where nothing makes it fail. A fault may be used up by it."""
+        faults: Rules = self.state.faults
+        fault = faults.behaviour(UpdateFails)
+        if fault is None:
+            return None
+        self.become(moment, faults=faults.spend(UpdateFails))
+        return fault.at_percent
+
+    def shown_task(self, task: Task, moment: Moment) -> task_view.Shown:
+        """A task as its resource shows it now."""
+        waits = any(self.state.staged_firmware.get(name) == version for name, version in task.changes.items())
+        return task_view.shown(task, moment, waits=waits)
+
+    def job_uri(self, id_: str) -> str:
+        """Where a job is."""
+        return f"{self.tree.job_queue}/{id_}"
+
+    def factory_reset(self, kept: Kept, moment: Moment) -> list[Action]:
+        """Manager.ResetToDefaults: settings are as they left the factory, then the BMC resets."""
+        factory: dict[str, Any] = {"accounts": self.shared.accounts.on_factory_passwords(), "roles": ()}
+        over: list[Action] = [CancelTimer(jobs.TIMER + job.id) for job in self.state.jobs]
+        remaining = _NOT_OF_THE_MANAGER if kept == "ResetAll" else _NOT_OF_THE_MANAGER | _NETWORK
+        self.become(
+            moment,
+            **(factory if kept != "PreserveNetworkAndUsers" else {}),
+            changes={
+                **self.shared.settings,
+                **{uri: one for uri, one in self.state.changes.items() if self._type_of(uri) in remaining},
+            },
+            logs=dict.fromkeys(self.tree.logs, ()),
+            staged=(),
+            jobs=(),
+            clock_offset=0,
+        )
+        return [*self._apply([*over, Happened(Happening.FACTORY_RESET)], moment), *self.reset_bmc(moment)]
+
+    def _type_of(self, uri: str) -> str:
+        node = self.tree.nodes.get(uri)
+        return node.type.partition(".")[0] if node is not None else ""
 
     def timer_fired(self, timer: str, moment: Moment) -> list[Action]:
         """The timer of one concern is due."""
-        if timer == power.TIMER:
-            return self.reset_system(power.Event.TIMER, moment)
-        self.service, actions = bmc_reset.step(self.service, bmc_reset.Event.TIMER, self.shared.timings)
+        left = {name: deadline for name, deadline in self.state.timers.items() if name != timer}
+        self.become(moment, timers=left)
+        if timer == power_machine.TIMER:
+            return self.reset_system(power_machine.Event.TIMER, moment)
+        if timer.startswith(jobs.TIMER):
+            return self.end_job(timer.removeprefix(jobs.TIMER), moment)
+        if task := updates.task_of(timer):
+            step = updates.timer(self.state, self.tree, task, moment.hardware, self.wall(moment))
+            return self.update(step, moment)
+        return self._service(bmc_reset.Event.TIMER, moment)
+
+    def _service(self, event: bmc_reset.Event, moment: Moment) -> list[Action]:
+        timings = msgspec.structs.replace(self.shared.timings, bmc_reset=self._reset_seconds)
+        new, actions = bmc_reset.step(self.state.service, event, timings)
+        self.become(moment, service=new)
         return self._apply(actions, moment)
 
     @property
-    def available(self) -> bool:
-        """Whether the BMC answers at all."""
-        return self.service is bmc_reset.Service.UP
+    def _reset_seconds(self) -> float:
+        """How long the reset takes that runs, or else the next one."""
+        timings = self.shared.timings
+        return timings.bmc_reset * (1 + timings.jitter * self.identity.fraction(f"reset{self.state.resets}"))
 
-    def _apply(self, actions: list[Action], moment: Moment) -> list[Action]:
-        """Do what concerns only this BMC; return the rest."""
+    def phase(self, moment: Moment) -> Phase:
+        """What a request meets now."""
+        if self.state.service is Service.UP:
+            return Phase.OPEN
+        whole = self._reset_seconds
+        part = 1 - self.remaining(bmc_reset.TIMER, moment) / whole if whole > 0 else 1.0
+        return bmc_reset.phase(self.shared.behaviour.while_resetting, part)
+
+    def remaining(self, timer: str, moment: Moment) -> float:
+        """Seconds of the hardware's time until a timer is due; 0 when it is not armed."""
+        deadline = self.state.timers.get(timer)
+        return max(0.0, deadline - moment.hardware) if deadline is not None else 0.0
+
+    @property
+    def plain(self) -> bool:
+        """Whether requests get their plain answers: no reset and no fault has a say."""
+        return self.state.service is Service.UP and not self.state.faults
+
+    @property
+    def refuses_connections(self) -> bool:
+        """Whether a new connection to the BMC's own address is reset."""
+        return self.state.service is Service.RESETTING and self.shared.behaviour.while_resetting == "close"
+
+    def _apply(self, actions: Iterable[Action], moment: Moment) -> list[Action]:
+        """Do what concerns only this BMC's durable state; return all that others may want to know."""
         outward: list[Action] = []
+        timers = dict(self.state.timers)
+        happened: list[Happened] = []
         for action in actions:
             match action:
-                case DropSessions():
-                    self.sessions = None
-                case BmcRestarted():
-                    self.bmc_started = timestamp(moment.wall)
-                case PoweredOn():
-                    self.system_started = timestamp(moment.wall)
-                case BootCompleted():
-                    self._consume_boot_override()
-                case SetTimer() | CancelTimer():
+                case SetTimer(timer, seconds):
+                    timers[timer] = moment.hardware + seconds
+                case CancelTimer(timer):
+                    timers.pop(timer, None)
+                case Happened():
+                    happened.append(action)
                     outward.append(action)
+                case _:
+                    outward.append(action)
+        if timers != self.state.timers:
+            self.become(moment, timers=timers)
+        for one in happened:
+            outward += self.react(one, moment)
         return outward
 
-    def _consume_boot_override(self) -> None:
-        """A boot override that was meant for one boot is over (DSP0266, ComputerSystem.Boot)."""
-        node = self.tree.nodes.get(self.tree.head.roles.system)
-        if node is None:
+    def react(self, happened: Happened, moment: Moment) -> list[Action]:
+        """What follows inside of the BMC from something that happened."""
+        match happened.what:
+            case Happening.BMC_RESTARTED:
+                self.unlock()
+                # The entries of an untouched log are dated by the start that is over now.
+                began = {uri: tuple(self.log(uri)) for uri in self.tree.logs}
+                resets = self.state.resets + 1
+                accounts = self._accounts_after_reset()
+                self.become(moment, bmc_started=moment.wall, accounts=accounts, logs=began, resets=resets)
+            case Happening.SYSTEM_RESET:
+                self.become(moment, system_started=moment.wall)
+        for staged in staging.due(self.state.staged, happened.what):
+            self.carry_out(staged, moment)
+        for uri, log in self.tree.logs.items():
+            entries = self.log(uri)
+            if (more := logs.recorded(log, entries, happened, self.wall(moment))) is not entries:
+                self.become(moment, logs={**self.state.logs, uri: more})
+        follows = self._react_resources(happened.what, moment)
+        step = updates.happened(self.state, self.tree, happened.what, moment.hardware, self.wall(moment))
+        follows += self.update(step, moment)
+        before = self.state.jobs
+        if (now := jobs.after(before, happened.what, self.wall(moment))) is not before:
+            self.become(moment, jobs=now)
+            follows += self._apply(self._jobs_over_since(before), moment)
+        return follows
+
+    def carry_out(self, staged: Staged, moment: Moment) -> None:
+        """What waited is done."""
+        self.become(moment, staged=staging.without(self.state.staged, staged.key))
+        if staged.passwords:
+            self.become(moment, passwords={**self.state.passwords, **staged.passwords})
+        if (node := self.tree.nodes.get(staged.uri)) is None:
             return
-        boot = self.template(node).get("Boot", {})
-        if boot.get("BootSourceOverrideEnabled") == "Once":
-            over = {"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None"}
-            for resource in [node, *(other for other in self.tree.nodes.values() if other.applies_to == node.uri)]:
-                self.change(resource, {"Boot": over})
+        if staged.revert:
+            self.revert(node, moment)
+        self.change(node, staged.changes, moment)
+        if (staged.settings or staged.revert) and "@Redfish.Settings" in node.template:
+            self.change(node, staging.report(self.time(moment)), moment)
+
+    def _react_resources(self, what: Happening, moment: Moment) -> list[Action]:
+        """What follows in resources, as the profile says."""
+        follows: list[Action] = []
+        for uri, reaction in self.tree.reactions.get(what, ()):
+            node = self.tree.nodes.get(uri)
+            if node is None or not holds(reaction.when, self.template(node)):
+                continue
+            if reaction.revert:
+                self.revert(node, moment)
+            if reaction.set:
+                self.change(node, reaction.set, moment)
+            if reaction.ac_cycle:
+                follows += self.ac_cycle(moment)
+        return follows
+
+    # clock
+
+    def wall(self, moment: Moment) -> float:
+        """What the BMC's own clock says, in seconds since the epoch."""
+        drift = self.shared.behaviour.clock_drift
+        if not (self.state.clock_ahead or drift) or self.follows_time_server:
+            return moment.wall
+        since = max(self.state.bmc_started, self.state.clock_set)
+        return moment.wall + clock.ahead(self.state.clock_ahead, moment.wall, since, drift)
+
+    def time(self, moment: Moment) -> str:
+        """What the BMC's own clock says, as a client reads it: local time with its offset."""
+        return timestamp(self.wall(moment), self.state.clock_offset)[1:-1].decode()
+
+    def set_clock(self, ahead: float, moment: Moment) -> None:
+        """Set the clock so many seconds ahead of real time."""
+        self.become(moment, clock_ahead=ahead, clock_set=moment.wall)
+
+    @property
+    def follows_time_server(self) -> bool:
+        """Whether a time server sets the clock."""
+        ntp = self.setting(f"{self.tree.head.roles.manager}/NetworkProtocol", "NTP") or {}
+        return bool(ntp.get("ProtocolEnabled") and any(ntp.get("NTPServers", ())))
+
+    @property
+    def locked_down(self) -> bool:
+        """Whether the configuration is locked."""
+        lock = self.shared.behaviour.lockdown
+        node = self.tree.nodes.get(lock.uri) if lock is not None else None
+        if lock is None or node is None:
+            return False
+        place: Any = self.template(node)
+        for step in lock.property:
+            place = place.get(step) if isinstance(place, dict) else None
+        return bool(place == lock.value)
+
+    @property
+    def media_fails(self) -> bool:
+        """Whether images cannot be had, whatever their source."""
+        return self.state.faults.behaviour(MediaFails) is not None
+
+    def _accounts_after_reset(self) -> Accounts:
+        match self.shared.policy:
+            case "factory":
+                return self.accounts.returned(self.shared.accounts.on_factory_passwords())
+            case "pinned":
+                return self.accounts.returned(self.shared.accounts)
+        return self.accounts

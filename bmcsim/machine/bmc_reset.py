@@ -3,12 +3,13 @@
 Rule 1: a reset takes the BMC out of service for the profile's time; the power of its system is not touched.
 Rule 2: sessions end when the reset begins.
 Rule 3: a BMC that is resetting receives nothing, so no command has a row there.
+Rule 4: what a client sees meanwhile is a `Phase`, which follows from the mode and from how far the reset is.
 """
 
 from enum import StrEnum
 
-from bmcsim.machine.actions import Action, BmcRestarted, DropSessions, SetTimer
-from bmcsim.tree.profile import Timings
+from bmcsim.machine.actions import Action, DropSessions, Happened, Happening, SetTimer
+from bmcsim.tree.profile import ResetMode, Timings
 
 TIMER = "bmc_reset"
 
@@ -27,10 +28,42 @@ class Event(StrEnum):
     TIMER = "(timer)"
 
 
+class Phase(StrEnum):
+    """What a request meets."""
+
+    OPEN = "Open"
+    SLOW = "Slow"
+    UNAVAILABLE = "Unavailable"
+    HANGING = "Hanging"
+    CLOSED = "Closed"
+
+
+PHASES: dict[ResetMode, tuple[tuple[float, Phase], ...]] = {
+    "close": ((1.0, Phase.CLOSED),),
+    "503": ((1.0, Phase.UNAVAILABLE),),
+    "hang": ((1.0, Phase.HANGING),),
+    "staged": ((0.6, Phase.CLOSED), (0.9, Phase.UNAVAILABLE), (1.0, Phase.SLOW)),
+}
+"""mode -> (until which part of the reset, what a request meets)."""
+
+
+TRANSITIONS: dict[Service, dict[Event, Service]] = {
+    Service.UP: {Event.RESET: Service.RESETTING},
+    Service.RESETTING: {Event.TIMER: Service.UP},
+}
+"""state -> event -> next state. No row: nothing changes."""
+
+
 def step(state: Service, event: Event, timings: Timings) -> tuple[Service, list[Action]]:
     """One transition; an event without a row changes nothing."""
-    if state is Service.UP and event is Event.RESET:
-        return Service.RESETTING, [DropSessions(), SetTimer(TIMER, timings.bmc_reset)]
-    if state is Service.RESETTING and event is Event.TIMER:
-        return Service.UP, [BmcRestarted()]
-    return state, []
+    target = TRANSITIONS[state].get(event)
+    if target is None:
+        return state, []
+    if target is Service.RESETTING:
+        return target, [Happened(Happening.BMC_RESETTING), DropSessions(), SetTimer(TIMER, timings.bmc_reset)]
+    return target, [Happened(Happening.BMC_RESTARTED)]
+
+
+def phase(mode: ResetMode, part: float) -> Phase:
+    """What a request meets. part: how much of the reset is over, 0 to 1."""
+    return next((phase for until, phase in PHASES[mode] if part < until), PHASES[mode][-1][1])

@@ -9,18 +9,22 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import orjson
 
 from bmcsim.core.clock import Moment
+from bmcsim.machine import clock, firmware, power, staging
 from bmcsim.machine.bmc import Bmc, timestamp
 from bmcsim.machine.credentials import Account
 from bmcsim.machine.identity import Identity, mac_colons, mac_hex
-from bmcsim.machine.power import Power
+from bmcsim.machine.jobs import Job
+from bmcsim.machine.roles import Role
 from bmcsim.machine.sessions import Session
-from bmcsim.tree.compile import ITEMS
+from bmcsim.machine.state import LogRecord
+from bmcsim.machine.task_view import Shown
+from bmcsim.tree.compile import EMBEDDED
+from bmcsim.tree.profile import Behaviour
 from bmcsim.tree.template import Binding, Hole, HoleFunction, Reading, TemplateError
-
-_DEAD_STATES = frozenset({Power.OFF, Power.CYCLING})
 
 _MAC_FILTERS: dict[str, Callable[[int], str]] = {
     "": mac_colons,
@@ -41,16 +45,62 @@ _STATES: dict[str, Callable[[Bmc], Any]] = {
     "bmc.gateway": lambda bmc: bmc.shared.network.gateway,
     "bmc.netmask": lambda bmc: bmc.shared.network.netmask,
     "power.state": lambda bmc: bmc.power.shown,
-    "power.chassis": lambda bmc: "Off" if bmc.power in _DEAD_STATES else "On",
-    "power.boot_progress": lambda bmc: bmc.power.boot_progress,
-    "power.status": lambda bmc: "Disabled" if bmc.power in _DEAD_STATES else "Enabled",
+    "power.chassis": lambda bmc: "Off" if bmc.power.dead else "On",
+    "power.status": lambda bmc: "Disabled" if bmc.power.dead else "Enabled",
+    "time.offset": lambda bmc: clock.offset_text(bmc.state.clock_offset),
 }
 
 
+def _null(_bmc: Bmc, _moment: Moment, _item: Any) -> bytes:
+    return b"null"
+
+
+def _links(origin: str) -> bytes:
+    return orjson.dumps({"OriginOfCondition": {"@odata.id": origin}} if origin else {})
+
+
+def _time(attribute: str, bmc: Bmc, item: Any) -> bytes:
+    wall = getattr(item, attribute)
+    return b"null" if wall is None else timestamp(wall, bmc.state.clock_offset)
+
+
+def _local(attribute: str) -> HoleFunction:
+    """A time as iDRAC writes those of its jobs: local, without offset."""
+    return lambda bmc, _moment, item: re.sub(rb"[+-]\d\d:\d\d\"$", b'"', _time(attribute, bmc, item))
+
+
+_ITEM_HOLES: dict[str, HoleFunction] = {
+    "began": lambda bmc, _moment, item: _time("began", bmc, item),
+    "created": lambda _bmc, _moment, item: timestamp(item.created),
+    "created_local": _local("created"),
+    "ended": lambda bmc, _moment, item: _time("ended", bmc, item),
+    "ended_local": _local("ended"),
+    "expiration": lambda _bmc, _moment, item: b"null" if item.expiration is None else timestamp(item.expiration),
+    "finished": lambda bmc, _moment, item: b"" if item.finished is None else _time("finished", bmc, item),
+    "links": lambda _bmc, _moment, item: _links(item.origin),
+    "locked": lambda bmc, moment, item: orjson.dumps(bmc.locked(item.id, moment)),
+    "message_id": lambda _bmc, _moment, item: orjson.dumps(item.message_id),
+    "percent": lambda _bmc, _moment, item: b"%d" % item.percent,
+    "standard_state": lambda _bmc, _moment, item: orjson.dumps(item.standard_state),
+    "started": lambda bmc, _moment, item: _time("started", bmc, item),
+    "started_local": _local("started"),
+    "status": lambda _bmc, _moment, item: orjson.dumps(item.status),
+    "password_change_required": lambda bmc, moment, item: orjson.dumps(item.must_change(bmc.wall(moment))),
+}
+
 _ITEM_FACTS = frozenset(
-    {*Account.__struct_fields__, *Session.__struct_fields__, "password_change_required"}
-    - {"digest", "factory", "token", "last_use"}
+    {
+        *Account.__struct_fields__,
+        *Session.__struct_fields__,
+        *LogRecord.__struct_fields__,
+        *Job.__struct_fields__,
+        *Role.__struct_fields__,
+        *Shown.__struct_fields__,
+        *_ITEM_HOLES,
+    }
+    - {"digest", "factory", "history", "token", "last_use"}
 )
+_BEHAVIOUR = "behaviour."
 
 
 def bind(hole: Hole) -> Binding:
@@ -63,22 +113,45 @@ def bind(hole: Hole) -> Binding:
     if name in _STATES:
         return Binding(_encoded(_STATES[name]), volatile=True)
     if name == "bmc.last_reset":
-        return Binding(lambda bmc, _moment, _item: bmc.bmc_started, volatile=True)
+        return Binding(lambda bmc, _moment, _item: timestamp(bmc.state.bmc_started), volatile=True)
     if name == "power.last_reset":
-        return Binding(lambda bmc, _moment, _item: bmc.system_started, volatile=True)
+        return Binding(lambda bmc, _moment, _item: timestamp(bmc.state.system_started), volatile=True)
+    if name == "power.boot_progress":
+        return Binding(_boot_progress, volatile=True)
     if name == "time.now":
         return Binding(_now, volatile=True, counts=False)
-    kind, _, rest = name.partition(".")
-    if (kind == "item" and rest not in _ITEM_FACTS) or (kind in ("members", "count") and rest not in ITEMS):
-        raise TemplateError(f"there is no hole ${{{name}}}")
+    if name == "item.password":
+        return Binding(_null, volatile=True, hidden=lambda _bmc, _moment, item: item.digest)
     if name.startswith("item."):
-        return Binding(_item(name.removeprefix("item.")), volatile=True)
-    if name.startswith("members."):
-        return Binding(_members(name.removeprefix("members.")), volatile=True)
-    if name.startswith("count."):
-        items = name.removeprefix("count.")
-        return Binding(lambda bmc, moment, _: b"%d" % len(bmc.members(items, moment)), volatile=True)
+        if name.removeprefix("item.") not in _ITEM_FACTS:
+            raise TemplateError(f"there is no hole ${{{name}}}")
+        return Binding(_item(name.removeprefix("item.")), volatile=True, optional=name == "item.finished")
+    if name.startswith("firmware."):
+        return Binding(_firmware(name), volatile=True)
+    if name.startswith(_BEHAVIOUR) and (fact := name.removeprefix(_BEHAVIOUR)) in Behaviour.__struct_fields__:
+        return Binding(_encoded(lambda bmc: msgspec.to_builtins(getattr(bmc.shared.behaviour, fact))))
+    kind, _, uri = name.partition(":")
+    if kind == "pending":
+        return Binding(_pending(*uri.split("#")), volatile=True)
+    if kind == "value":
+        return Binding(_value(*uri.split("#")), volatile=True)
+    if kind == "pending.reset":
+        return Binding(_encoded(lambda bmc: staging.is_reset(bmc.state.staged, uri)), volatile=True)
+    if kind == "members":
+        return Binding(_members(uri), volatile=True)
+    if kind == "count":
+        return Binding(lambda bmc, moment, _: b"%d" % len(bmc.members(bmc.tree.nodes[uri], moment)), volatile=True)
     return Binding(_identity(_identity_text(name, filter_)))
+
+
+def _firmware(name: str) -> HoleFunction:
+    """firmware.COMPONENT.version, firmware.COMPONENT.id"""
+    match name.split("."):
+        case [_, component, "version"]:
+            return _encoded(lambda bmc: bmc.version(component))
+        case [_, component, "id"]:
+            return _encoded(lambda bmc: firmware.item_id(bmc.tree.components, bmc.state.firmware, component))
+    raise TemplateError(f"there is no hole ${{{name}}}")
 
 
 def _identity_text(name: str, filter_: str) -> Callable[[Identity], str]:
@@ -115,36 +188,53 @@ def _encoded(value: Callable[[Bmc], Any]) -> HoleFunction:
 
 
 def _item(attribute: str) -> HoleFunction:
-    if attribute == "created":
-        return lambda _bmc, _moment, item: timestamp(item.created)
-    return lambda _bmc, _moment, item: orjson.dumps(getattr(item, attribute))
+    special = _ITEM_HOLES.get(attribute)
+    return special or (lambda _bmc, _moment, item: orjson.dumps(getattr(item, attribute)))
 
 
-def _members(items: str) -> HoleFunction:
+def _members(uri: str) -> HoleFunction:
     def members(bmc: Bmc, moment: Moment, _item: Any) -> bytes:
-        uri = bmc.tree.item_uris[items]
-        return orjson.dumps([{"@odata.id": f"{uri}/{id_}"} for id_ in bmc.members(items, moment)])
+        things = bmc.members(bmc.tree.nodes[uri], moment)
+        if bmc.tree.nodes[uri].items in EMBEDDED:
+            body = bmc.body(bmc.tree.items[uri])
+            return b"[%b]" % b",".join([body.render(bmc, moment, thing)[1] for thing in things.values()])
+        return orjson.dumps([{"@odata.id": f"{uri}/{id_}"} for id_ in things])
 
     return members
 
 
-class _Second:
-    """The last formatted second: all BMCs that are read within it share the text."""
+def _pending(uri: str, path: str) -> HoleFunction:
+    """What a property will be: of a table what waits of it, of anything else what it is where nothing waits."""
 
-    def __init__(self) -> None:
-        self.wall = -1
-        self.text = b""
+    def pending(bmc: Bmc, _moment: Moment, _item: Any) -> bytes:
+        value = staging.pending(bmc.state.staged, uri, path)
+        if value is None:
+            present = _present(bmc, uri, path)
+            value = {} if isinstance(present, dict) else present
+        return orjson.dumps(value)
+
+    return pending
 
 
-_second = _Second()
+def _value(uri: str, path: str) -> HoleFunction:
+    return lambda bmc, _moment, _item: orjson.dumps(_present(bmc, uri, path))
 
 
-def _now(_bmc: Bmc, moment: Moment, _item: Any) -> bytes:
-    wall = int(moment.wall)
-    if wall != _second.wall:
-        _second.text = timestamp(wall)
-        _second.wall = wall
-    return _second.text
+def _present(bmc: Bmc, uri: str, path: str) -> Any:
+    """What a property of a resource is. path: with dots."""
+    value: Any = bmc.template(bmc.tree.nodes[uri])
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _boot_progress(bmc: Bmc, moment: Moment, _item: Any) -> bytes:
+    progress = power.boot_progress(bmc.power, bmc.remaining(power.TIMER, moment), bmc.shared.timings)
+    return b'"%b"' % progress.encode()
+
+
+def _now(bmc: Bmc, moment: Moment, _item: Any) -> bytes:
+    return timestamp(bmc.wall(moment), bmc.state.clock_offset)
 
 
 @lru_cache
@@ -166,7 +256,7 @@ def _bind_reading(hole: Hole, reading: Reading) -> Binding:
 
         The hash of a tuple of integers is the same in every process, unlike that of a text.
         """
-        if powered and bmc.power in _DEAD_STATES:
+        if powered and bmc.power.dead:
             return b"null"
         seed = bmc.identity.bmc_mac
         return grid[hash((seed, index)) % levels + hash((seed, index, int(moment.mono))) % jitters]
@@ -176,7 +266,7 @@ def _bind_reading(hole: Hole, reading: Reading) -> Binding:
         return shown if shown == b"null" else b'"%s"' % shown
 
     def state(bmc: Bmc, _moment: Moment, _item: Any) -> bytes:
-        return b'"UnavailableOffline"' if powered and bmc.power in _DEAD_STATES else b'"Enabled"'
+        return b'"UnavailableOffline"' if powered and bmc.power.dead else b'"Enabled"'
 
     functions: dict[tuple[str, str], HoleFunction] = {
         ("reading", ""): value,

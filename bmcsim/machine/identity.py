@@ -5,6 +5,7 @@ Only integers are stored, so that 13,500 identities stay small; every text form 
 
 import hashlib
 from enum import StrEnum
+from zlib import crc32
 
 import msgspec
 
@@ -60,6 +61,10 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     def seed(self) -> int:
         """A number that differs between any two BMCs; simulated readings depend on it."""
         return self.bmc_mac
+
+    def fraction(self, purpose: str) -> float:
+        """A number from 0 to 1, exclusive, that only this BMC has for this purpose; the same in every process."""
+        return crc32(purpose.encode(), self.seed & 0xFFFFFFFF) / 2**32
 
     def uuid(self, purpose: str) -> str:
         """A version 5 UUID (RFC 9562 5.5) for one purpose ('system', 'service', ...), stable across restarts."""

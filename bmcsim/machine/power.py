@@ -5,11 +5,12 @@ Rule 2: a command that has no row in the current state is refused; a timer witho
 Rule 3: a cycle shows Off for the power-cycle time and accepts no command until it ends.
 Rule 4: before an operating system runs, a graceful command acts at once, since nobody is there to shut down.
 Rule 5: a restart keeps PowerState On (the system is reset, not switched off); PowerCycle is the one that shows Off.
+Rule 6: after a loss of mains power the system is what PowerRestorePolicy says: as before, on, or off.
 """
 
 from enum import StrEnum
 
-from bmcsim.machine.actions import Action, BootCompleted, CancelTimer, PoweredOn, SetTimer
+from bmcsim.machine.actions import Action, CancelTimer, Happened, Happening, SetTimer
 from bmcsim.tree.profile import Timings
 
 TIMER = "power"
@@ -32,9 +33,9 @@ class Power(StrEnum):
         return _SHOWN[self]
 
     @property
-    def boot_progress(self) -> str:
-        """ComputerSystem.BootProgress.LastState."""
-        return _PROGRESS.get(self, "None")
+    def dead(self) -> bool:
+        """Whether nothing of the system has power."""
+        return self is Power.OFF or self is Power.CYCLING
 
 
 _SHOWN = {
@@ -48,11 +49,31 @@ _SHOWN = {
 }
 _PROGRESS = {
     Power.POWERING_ON: "PrimaryProcessorInitializationStarted",
-    Power.BOOTING: "SystemHardwareInitializationComplete",
     Power.RUNNING: "OSRunning",
     Power.POWERING_OFF: "OSRunning",
     Power.RESTARTING: "OSRunning",
 }
+_POST = (
+    (0.3, "MemoryInitializationStarted"),
+    (0.6, "PCIResourceConfigStarted"),
+    (1.0, "SystemHardwareInitializationComplete"),
+)
+
+
+def boot_seconds(timings: Timings) -> tuple[float, float]:
+    """How long firmware runs after power is on, and how long the operating system starts after that."""
+    return max(0.0, timings.reboot - timings.power_on), timings.power_on_os_ready
+
+
+def boot_progress(state: Power, remaining: float, timings: Timings) -> str:
+    """ComputerSystem.BootProgress.LastState. remaining: seconds until the boot is complete."""
+    if state is not Power.BOOTING:
+        return _PROGRESS.get(state, "None")
+    firmware, system = boot_seconds(timings)
+    if remaining <= system or firmware <= 0:
+        return "OSBootStarted"
+    part = 1.0 - (remaining - system) / firmware
+    return next(name for until, name in _POST if part < until or until == 1.0)
 
 
 class Event(StrEnum):
@@ -68,6 +89,13 @@ class Event(StrEnum):
     PUSH_POWER_BUTTON = "PushPowerButton"
     NMI = "Nmi"
     TIMER = "(timer)"
+
+
+STARTING = frozenset({Event.ON, Event.FORCE_ON, Event.PUSH_POWER_BUTTON, Event.POWER_CYCLE})
+"""Commands that switch on what is off."""
+
+ASKING = frozenset({Event.GRACEFUL_SHUTDOWN, Event.GRACEFUL_RESTART, Event.PUSH_POWER_BUTTON})
+"""Commands that the operating system carries out, where one runs."""
 
 
 class Refused(Exception):
@@ -92,7 +120,6 @@ TRANSITIONS: dict[Power, dict[Event, tuple[Power, str] | None]] = {
         Event.FORCE_ON: _ON,
         Event.PUSH_POWER_BUTTON: _ON,
         Event.POWER_CYCLE: _CYCLE,
-        Event.NMI: _STAY,
     },
     Power.POWERING_ON: {
         Event.TIMER: _BOOT,
@@ -153,15 +180,45 @@ def step(state: Power, event: Event, timings: Timings) -> tuple[Power, list[Acti
         raise Refused(state)
     target = row[event]
     if target is None:
-        return state, []
+        return state, [Happened(Happening.NMI)] if event is Event.NMI else []
     next_state, what = target
-    if what == "stop":
-        return next_state, [CancelTimer(TIMER)]
     if what == "booted":
-        return next_state, [BootCompleted()]
+        return next_state, [Happened(Happening.BOOT_COMPLETED)]
+    if what == "stop":
+        return next_state, [CancelTimer(TIMER), Happened(Happening.SYSTEM_POWERED_OFF)]
     if what == "boot":
-        return next_state, [
-            PoweredOn(),
-            SetTimer(TIMER, max(0.0, timings.reboot - timings.power_on) + timings.power_on_os_ready),
-        ]
-    return next_state, [SetTimer(TIMER, getattr(timings, what))]
+        actions: list[Action] = [SetTimer(TIMER, sum(boot_seconds(timings)))]
+        if state is Power.POWERING_ON and event is Event.TIMER:
+            actions.append(Happened(Happening.SYSTEM_POWERED_ON))
+        return next_state, [*actions, Happened(Happening.SYSTEM_RESET)]
+    actions = [SetTimer(TIMER, getattr(timings, what))]
+    if next_state is Power.CYCLING and not state.dead:
+        actions.append(Happened(Happening.SYSTEM_POWERED_OFF))
+    return next_state, actions
+
+
+def felt_by_dpus(event: Event, host: Power) -> Event | None:
+    """What the DPUs in the slots of a host feel of a command to it, None for nothing.
+
+    A ForceRestart resets the processors and leaves the slots alone; so does a restart that the running system does
+    itself. What takes power from the slots, or gives it, reaches them.
+    """
+    if event in (Event.TIMER, Event.FORCE_RESTART) or TRANSITIONS[host].get(event) is None:
+        return None
+    if event is Event.GRACEFUL_RESTART and host is Power.RUNNING:
+        return None
+    if event is Event.PUSH_POWER_BUTTON:
+        return Event.ON if host is Power.OFF else Event.GRACEFUL_SHUTDOWN
+    return event
+
+
+def after_ac_loss(state: Power, policy: str | None) -> Event | None:
+    """What mains power that goes and comes back does to a system, None where it stays as it is.
+
+    policy: ComputerSystem.PowerRestorePolicy (DSP0268), None where the system has none: it is as it was before.
+    """
+    if state is Power.OFF:
+        return Event.POWER_CYCLE if policy == "AlwaysOn" else None
+    if state is Power.CYCLING:
+        return None
+    return Event.FORCE_OFF if policy == "AlwaysOff" else Event.POWER_CYCLE

@@ -37,10 +37,27 @@ def head_of(fields: Mapping[bytes, bytes]) -> Head:
 _ACCEPTING = frozenset({b"", b"*/*", b"application/json"})
 
 
+class Upload(msgspec.Struct, frozen=True):
+    """What is left of an upload that the edge streamed away.
+
+    size: of the file in bytes. digest: its SHA-256, hexadecimal. head: its first 4 KiB. file_name, parameters
+    (`UpdateParameters`) and oem (`OemParameters`): of a multipart body. has_file: whether there was a file at all.
+    """
+
+    size: int
+    digest: str
+    file_name: str = ""
+    parameters: bytes = b""
+    oem: bytes = b""
+    head: bytes = b""
+    has_file: bool = False
+
+
 class Request(msgspec.Struct, gc=False):
     """One request to one BMC, after routing.
 
-    path: decoded, as the client sent it. query: raw, without the question mark.
+    path: decoded, as the client sent it. query: raw, without the question mark. upload: instead of a body that was
+    streamed away.
     """
 
     method: str
@@ -49,6 +66,24 @@ class Request(msgspec.Struct, gc=False):
     head: Head
     query: str = ""
     body: bytes = b""
+    upload: Upload | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """How an answer is delivered where it is not simply written.
+
+    delay: real seconds before its first byte. keep: how many bytes of it (head and body together) go out before the
+    connection closes, None for all of them and an open connection. after_head: `keep` counts bytes of the body alone.
+    rate: bytes per second, 0 for all at once.
+    """
+
+    delay: float = 0.0
+    keep: int | None = None
+    rate: float = 0.0
+    after_head: bool = False
+
+
+DROP = Delivery(keep=0)
 
 
 class Response(msgspec.Struct, gc=False):
@@ -57,12 +92,14 @@ class Response(msgspec.Struct, gc=False):
     head: header lines, each with CRLF, without those of the connection (Date, Content-Length, Connection).
     body: the content; with HEAD it is what GET would have sent, and the edge leaves it out.
     actions: what the request set in motion, for the driver.
+    delivery: what a fault or a BMC in reset makes of the answer.
     """
 
     status: int
     head: bytes
     body: bytes = b""
     actions: Sequence[Action] = ()
+    delivery: Delivery | None = None
 
 
 JSON_HEAD = b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"

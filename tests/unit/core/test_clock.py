@@ -3,20 +3,24 @@
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from bmcsim.core.clock import ManualClock, Moment, SystemClock
+from bmcsim.core.clock import Clock, ManualClock, Moment, SystemClock
+
+SECONDS = st.floats(0, 1e6)
 
 
 def test_manual_clock_stands_still_until_it_is_told_to_move() -> None:
     clock = ManualClock(mono=5.0, wall=1000.0)
-    assert clock.now() == clock.now() == Moment(5.0, 1000.0)
+    assert clock.now() == clock.now() == Moment(5.0, 1000.0, hardware=0.0, scale=1.0)
 
 
-def test_manual_clock_moves_both_time_lines() -> None:
+def test_manual_clock_moves_all_time_lines() -> None:
     clock = ManualClock(mono=5.0, wall=1000.0)
     clock.advance(2.5)
     clock.advance(0.0)
-    assert clock.now() == Moment(7.5, 1002.5)
+    assert clock.now() == Moment(7.5, 1002.5, hardware=2.5, scale=1.0)
 
 
 def test_manual_clock_does_not_run_backwards() -> None:
@@ -32,3 +36,76 @@ def test_system_clock_reads_both_clocks_of_the_machine() -> None:
     moment = SystemClock().now()
     assert mono <= moment.mono <= time.monotonic()
     assert abs(moment.wall - wall) < 5
+
+
+# the time line of hardware
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.5, 1.0, 60.0])
+def test_hardware_runs_as_fast_as_it_is_told_and_the_real_lines_do_not(scale: float) -> None:
+    clock = ManualClock(mono=5.0, wall=1000.0, scale=scale)
+    clock.advance(10)
+    assert clock.now() == Moment(15.0, 1010.0, hardware=10 * scale, scale=scale)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 60.0])
+def test_a_skip_moves_hardware_only_and_is_not_scaled(scale: float) -> None:
+    clock = ManualClock(mono=5.0, wall=1000.0, scale=scale)
+    clock.skip(30)
+    clock.skip(0.5)
+    assert clock.now() == Moment(5.0, 1000.0, hardware=30.5, scale=scale)
+    clock.advance(1)
+    assert clock.now() == Moment(6.0, 1001.0, hardware=30.5 + scale, scale=scale)
+
+
+@pytest.mark.parametrize("clock", [ManualClock(), SystemClock(0)])
+def test_hardware_is_not_skipped_backwards(clock: Clock) -> None:
+    before = clock.now().hardware
+    with pytest.raises(ValueError, match="backwards"):
+        clock.skip(-0.001)
+    assert clock.now().hardware == before
+
+
+@pytest.mark.parametrize("kind", [ManualClock, SystemClock])
+def test_a_scale_is_not_negative(kind: type[ManualClock | SystemClock]) -> None:
+    with pytest.raises(ValueError, match="scale"):
+        kind(scale=-0.1)
+
+
+def test_the_hardware_of_a_system_clock_starts_at_nought_and_follows_its_scale() -> None:
+    clock = SystemClock(1000)
+    first = clock.now()
+    assert 0 <= first.hardware < 60_000
+    time.sleep(0.02)
+    second = clock.now()
+    assert second.hardware - first.hardware == pytest.approx((second.mono - first.mono) * 1000)
+    assert (first.scale, second.scale) == (1000, 1000)
+
+
+def test_the_hardware_of_a_system_clock_that_has_no_scale_moves_by_hand_only() -> None:
+    clock = SystemClock(0)
+    time.sleep(0.01)
+    assert clock.now().hardware == 0
+    clock.skip(90)
+    assert clock.now().hardware == 90
+
+
+@settings(deadline=None)
+@given(st.sampled_from([0.0, 0.25, 1.0, 60.0]), st.lists(st.tuples(st.sampled_from(["advance", "skip"]), SECONDS)))
+def test_no_time_line_ever_runs_backwards(scale: float, moves: list[tuple[str, float]]) -> None:
+    clock = ManualClock(scale=scale)
+    for move, seconds in moves:
+        before = clock.now()
+        getattr(clock, move)(seconds)
+        after = clock.now()
+        assert after.hardware >= before.hardware
+        assert (after.mono >= before.mono) and (after.wall >= before.wall)
+        if move == "skip":
+            assert (after.mono, after.wall) == (before.mono, before.wall)
+
+
+@pytest.mark.parametrize(
+    ("scale", "hardware", "real"), [(1, 90, 90), (60, 90, 1.5), (0.5, 90, 180), (0, 90, 90), (60, 0, 0), (60, -5, 0)]
+)
+def test_how_long_hardware_takes_in_the_real_world(scale: float, hardware: float, real: float) -> None:
+    assert Moment(0.0, 0.0, scale=scale).real_seconds(hardware) == real

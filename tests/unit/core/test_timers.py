@@ -111,7 +111,8 @@ def test_a_few_cancelled_timers_are_left_where_they_are() -> None:
 
 def test_sweeping_keeps_the_order_of_equal_deadlines() -> None:
     heap = TimerHeap()
-    kept, dropped = [], []
+    kept: list[tuple[Timer, int]] = []
+    dropped: list[tuple[Timer, int]] = []
     for number in range(400):
         timer = heap.push(1.0, number)
         (kept if number % 4 == 0 else dropped).append((timer, number))

@@ -1,14 +1,19 @@
 """One BMC: its overlay, its sessions, and what a boot does to it."""
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
-from bmcsim.machine.bmc import timestamp
+from bmcsim.core.clock import Moment
+from bmcsim.machine.actions import DropSessions, Happened, Happening
+from bmcsim.machine.bmc import Bmc, timestamp
 from bmcsim.machine.power import Event, Power
+from bmcsim.machine.state import decode
 from bmcsim.tree.compile import Node
-from tests.conftest import Client, make_client
+from tests.conftest import Client, basic, make_client
 
 SYSTEM = "/redfish/v1/Systems/Bluefield"
 SETTINGS = SYSTEM + "/Settings"
@@ -22,7 +27,7 @@ def node(client: Client, uri: str = PROTOCOL) -> Node:
 
 def change(client: Client, changes: dict[str, Any], uri: str = PROTOCOL) -> None:
     """Change a resource, below the protocol."""
-    client.bmc.change(node(client, uri), changes)
+    client.bmc.change(node(client, uri), changes, client.clock.now())
 
 
 def boot(client: Client, event: Event = Event.FORCE_RESTART) -> None:
@@ -105,7 +110,7 @@ def test_a_change_shows_on_this_bmc_only_and_never_in_the_tree() -> None:
 
 def test_holes_of_a_changed_resource_are_still_filled(dpu: Client) -> None:
     change(dpu, {"Boot": {"BootSourceOverrideMode": "Legacy"}}, SYSTEM)
-    dpu.bmc.power = Power.OFF
+    dpu.bmc.become(dpu.clock.now(), power=Power.OFF)
     shown = dpu.get(SYSTEM)
     assert (shown["PowerState"], shown["SerialNumber"]) == ("Off", dpu.bmc.identity.serial)
 
@@ -192,7 +197,200 @@ def test_the_system_remembers_when_it_was_last_reset(dpu: Client) -> None:
 
 def test_a_password_is_changed_for_this_bmc_only() -> None:
     one, other = make_client("bluefield3"), make_client("bluefield3", index=1)
-    other.bmc.accounts = one.bmc.accounts
-    one.bmc.set_password("root", "new")
+    other.bmc.become(other.clock.now(), accounts=one.bmc.accounts)
+    one.bmc.set_password("root", "new", one.clock.now())
     assert one.request("GET", SYSTEM).status == 401
     assert other.request("GET", SYSTEM).status == 200
+
+
+def test_a_password_of_nobody_changes_nothing(dpu: Client) -> None:
+    before = dpu.bmc.state
+    dpu.bmc.set_password("nobody", "new", dpu.clock.now())
+    assert dpu.bmc.state is before
+    assert dpu.bmc.committed() is None
+
+
+def test_a_remembered_password_is_forgotten_with_its_change_and_not_with_another(dpu: Client) -> None:
+    dpu.get(SYSTEM)
+    remembered = dpu.bmc.basic_header
+    assert remembered
+    change(dpu, {"HostName": "new"})
+    boot(dpu)
+    assert dpu.bmc.basic_header is remembered
+    dpu.bmc.set_password("root", "new", dpu.clock.now())
+    assert (dpu.bmc.basic_header, dpu.bmc.basic_account) == (b"", None)
+
+
+def sessions_of(client: Client, *accounts: str) -> list[str]:
+    """Ids of new sessions, one for each account."""
+    root = client.bmc.accounts.get("root")
+    assert root is not None
+    opened = [msgspec.structs.replace(root, id=id_) for id_ in accounts]
+    return [client.bmc.open_session(one, client.clock.now()).id for one in opened]
+
+
+@pytest.mark.parametrize(
+    ("which", "left"),
+    [
+        (DropSessions(), []),
+        (DropSessions("root"), ["2"]),
+        (DropSessions("root", keep="3"), ["2", "3"]),
+        (DropSessions("other", keep="1"), ["1", "3"]),
+        (DropSessions("nobody"), ["1", "2", "3"]),
+    ],
+)
+def test_sessions_are_dropped_by_account_but_for_one(dpu: Client, which: DropSessions, left: list[str]) -> None:
+    sessions_of(dpu, "root", "other", "root")
+    dpu.driver.execute(dpu.bmc, [which])
+    assert list(dpu.bmc.live_sessions(dpu.clock.now())) == left
+
+
+def test_without_sessions_there_is_nothing_to_drop(dpu: Client) -> None:
+    for which in (DropSessions(), DropSessions("root")):
+        dpu.driver.execute(dpu.bmc, [which])
+    assert dpu.bmc.sessions is None
+
+
+# durable state
+
+
+def test_bmcs_that_have_changed_nothing_share_their_state() -> None:
+    one = make_client("bluefield3").bmc
+    other = Bmc("other", one.identity, "192.0.2.99", one.shared, one.state)
+    assert other.state is one.state
+    other.become(Moment(0.0, 0.0), power=Power.OFF)
+    assert (one.power, other.power) == (Power.RUNNING, Power.OFF)
+
+
+def test_what_a_bmc_starts_with_shows(dpu: Client) -> None:
+    initial = msgspec.structs.replace(dpu.bmc.state, changes={PROTOCOL: {"HostName": "given"}}, power=Power.OFF)
+    client = Client(Bmc("x", dpu.bmc.identity, "192.0.2.1", dpu.bmc.shared, initial), dpu.clock)
+    assert (client.get(PROTOCOL)["HostName"], client.get(SYSTEM)["PowerState"]) == ("given", "Off")
+    assert client.bmc.committed() is None
+
+
+def test_a_change_knows_when_it_was_and_what_was_before(dpu: Client) -> None:
+    before = dpu.bmc.state
+    assert dpu.bmc.committed() is None
+    dpu.clock.skip(30)
+    dpu.bmc.become(dpu.clock.now(), power=Power.OFF)
+    dpu.advance(5)
+    dpu.bmc.become(dpu.clock.now(), clock_ahead=1.0)
+    assert (dpu.bmc.state.at, before.at) == (35, 0)
+    assert dpu.bmc.uncommitted is before
+    assert dpu.bmc.committed() is before
+    assert dpu.bmc.committed() is None
+    assert dpu.bmc.power is Power.OFF
+
+
+def test_reading_changes_nothing(dpu: Client) -> None:
+    before = dpu.bmc.state
+    for uri in dpu.bmc.tree.nodes:
+        dpu.get(uri)
+        dpu.request("HEAD", uri)
+        dpu.request("OPTIONS", uri)
+        dpu.request("PATCH", uri, {"Nope": 1})
+    assert dpu.bmc.state is before
+    assert dpu.bmc.uncommitted is None
+
+
+def test_the_row_of_a_bmc_says_whose_it_is(dpu: Client) -> None:
+    dpu.bmc.become(dpu.clock.now(), power=Power.OFF)
+    row = decode(dpu.bmc.encode())
+    assert (row.mac, row.profile, row.state) == (dpu.bmc.identity.bmc_mac, "bluefield3", dpu.bmc.state)
+
+
+def everything(client: Client) -> dict[str, bytes]:
+    """URI -> answer of everything that is there."""
+    answers = {uri: client.request("GET", uri) for uri in client.bmc.tree.nodes}
+    assert {answer.status for answer in answers.values()} == {200}
+    return {uri: answer.head + answer.body for uri, answer in answers.items()}
+
+
+UNDONE: dict[str, Callable[[Client], Any]] = {
+    "a setting": lambda client: change(client, {"NTP": {"NTPServers": ["192.0.2.9"]}, "HostName": "other"}),
+    "a setting of another resource": lambda client: change(client, {"Boot": {"BootOrder": ["Boot0000"]}}, SYSTEM),
+    "a setting that was there": lambda client: change(client, {"HostName": "first", "NTP": {"NTPServers": []}}),
+    "a password": lambda client: client.bmc.set_password("root", "Other-1", client.clock.now()),
+    "a power command": lambda client: client.bmc.reset_system(Event.FORCE_OFF, client.clock.now()),
+    "a reset": lambda client: client.bmc.reset_bmc(client.clock.now()),
+    "a log": lambda client: client.bmc.react(Happened(Happening.FACTORY_RESET), client.clock.now()),
+    "all of it": lambda client: [undo(client) for name, undo in UNDONE.items() if name != "all of it"],
+}
+
+
+@pytest.mark.parametrize("what", UNDONE)
+def test_what_was_not_committed_is_undone_as_if_it_had_never_been(dpu: Client, what: str) -> None:
+    change(dpu, {"HostName": "first", "NTP": {"NTPServers": ["192.0.2.1"]}})
+    dpu.driver.execute(dpu.bmc, dpu.bmc.reset_system(Event.FORCE_RESTART, dpu.clock.now()))
+    dpu.advance(20)
+    dpu.bmc.committed()
+    shown, state = everything(dpu), dpu.bmc.state
+    UNDONE[what](dpu)
+    dpu.driver.sync(dpu.bmc)
+    before = dpu.bmc.committed()
+    assert before is state
+    assert dpu.bmc.state != state
+    dpu.bmc.restore_committed(before)
+    dpu.driver.sync(dpu.bmc)
+    assert dpu.bmc.state is state
+    assert dpu.bmc.uncommitted is None
+    assert everything(dpu) == shown
+    assert dpu.bmc.remaining("power", dpu.clock.now()) == 158
+    dpu.advance(157.9)
+    assert dpu.bmc.power is Power.BOOTING
+    dpu.advance(0.1)
+    assert dpu.bmc.power is Power.RUNNING
+    assert len(dpu.driver) == 0
+
+
+def test_an_undone_password_leaves_the_old_one_good_and_the_new_one_bad(dpu: Client) -> None:
+    old, new = dpu.authorization, basic("root", "Other-1")
+    dpu.bmc.set_password("root", "Other-1", dpu.clock.now())
+    assert [dpu.request("GET", SYSTEM, authorization=one).status for one in (old, new)] == [401, 200]
+    before = dpu.bmc.committed()
+    assert before is not None
+    dpu.bmc.restore_committed(before)
+    assert not dpu.bmc.basic_header
+    assert [dpu.request("GET", SYSTEM, authorization=one).status for one in (old, new)] == [200, 401]
+
+
+def test_an_undone_change_leaves_a_later_one_of_another_bmc_alone() -> None:
+    one, other = make_client("bluefield3"), make_client("bluefield3", index=1)
+    for client in (one, other):
+        change(client, {"HostName": "new"})
+    before = one.bmc.committed()
+    assert before is not None
+    one.bmc.restore_committed(before)
+    assert one.bmc.overlay is None
+    assert other.get(PROTOCOL)["HostName"] == "new"
+
+
+def test_an_encoded_resource_outlives_a_change_of_another(dpu: Client) -> None:
+    change(dpu, {"HostName": "new"})
+    body = dpu.bmc.body(node(dpu))
+    change(dpu, {"Boot": {"BootOrder": ["Boot0000"]}}, SYSTEM)
+    assert dpu.bmc.body(node(dpu)) is body
+    change(dpu, {"HostName": "newer"})
+    assert dpu.bmc.body(node(dpu)) is not body
+
+
+def test_the_bmc_s_own_clock_may_be_ahead(dpu: Client) -> None:
+    dpu.bmc.become(dpu.clock.now(), clock_ahead=86400.0)
+    assert dpu.get("/redfish/v1/Managers/Bluefield_BMC")["DateTime"] == "2026-01-02T00:00:00+00:00"
+
+
+# time
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 60.0])
+def test_what_is_left_of_a_timer_is_time_of_the_hardware(scale: float) -> None:
+    client = make_client("bluefield3", time_scale=scale)
+    assert client.bmc.remaining("power", client.clock.now()) == 0
+    client.bmc.reset_system(Event.FORCE_RESTART, client.clock.now())
+    assert client.bmc.remaining("power", client.clock.now()) == 178
+    client.clock.advance(1)
+    client.clock.skip(10)
+    assert client.bmc.remaining("power", client.clock.now()) == 168 - scale
+    client.clock.skip(1000)
+    assert client.bmc.remaining("power", client.clock.now()) == 0

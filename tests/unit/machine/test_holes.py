@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from bmcsim.core.clock import Moment
 from bmcsim.machine.holes import bind
-from bmcsim.machine.power import Power
-from bmcsim.tree.template import Binding, Hole, Reading, TemplateError, parse_hole
+from bmcsim.machine.power import TIMER, Power
+from bmcsim.machine.state import LogRecord
+from bmcsim.tree.template import Binding, Body, Hole, Reading, TemplateError, parse_hole
 from tests.conftest import Client, make_client
 
 NOW = Moment(12.5, 1_767_225_612.5)
+SESSIONS = "/redfish/v1/SessionService/Sessions"
+ACCOUNTS = "/redfish/v1/AccountService/Accounts"
+LOG = "/redfish/v1/Systems/Bluefield/LogServices/EventLog/Entries"
 
 
 def value(client: Client, expression: str, *, item: Any = None, moment: Moment = NOW) -> Any:
@@ -44,10 +48,11 @@ def value(client: Client, expression: str, *, item: Any = None, moment: Moment =
         ("bmc.last_reset", "2026-01-01T00:00:00+00:00"),
         ("power.last_reset", "2026-01-01T00:00:00+00:00"),
         ("time.now", "2026-01-01T00:00:12+00:00"),
-        ("members.sessions", []),
-        ("count.sessions", 0),
-        ("count.accounts", 1),
-        ("members.accounts", [{"@odata.id": "/redfish/v1/AccountService/Accounts/root"}]),
+        (f"members:{SESSIONS}", []),
+        (f"count:{SESSIONS}", 0),
+        (f"count:{ACCOUNTS}", 1),
+        (f"members:{ACCOUNTS}", [{"@odata.id": f"{ACCOUNTS}/root"}]),
+        (f"count:{LOG}", 1),
     ],
 )
 def test_holes_of_a_dpu(dpu: Client, expression: str, expected: Any) -> None:
@@ -123,7 +128,9 @@ def test_an_unknown_hole_is_an_error_of_the_template(expression: str) -> None:
         "power.state|lower",
         "uuid.system|plain",
         "time.now|plain",
-        "members.sessions|plain",
+        f"members:{SESSIONS}|plain",
+        f"count:{SESSIONS}|lower",
+        "item.id|plain",
     ],
 )
 def test_an_unknown_filter_is_an_error_of_the_template(expression: str) -> None:
@@ -142,7 +149,9 @@ def test_an_unknown_filter_is_an_error_of_the_template(expression: str) -> None:
         ("power.last_reset", True, True),
         ("bmc.last_reset", True, True),
         ("item.user", True, True),
-        ("members.sessions", True, True),
+        (f"members:{SESSIONS}", True, True),
+        (f"count:{LOG}", True, True),
+        ("power.boot_progress", True, True),
         ("time.now", True, False),
     ],
 )
@@ -168,7 +177,7 @@ def test_uuids_differ_by_purpose_and_by_bmc(dpu: Client) -> None:
     ],
 )
 def test_power_holes_follow_the_power_state(dpu: Client, power: Power, state: str, chassis: str, status: str) -> None:
-    dpu.bmc.power = power
+    dpu.bmc.become(NOW, power=power)
     assert [value(dpu, f"power.{name}") for name in ("state", "chassis", "status")] == [state, chassis, status]
 
 
@@ -195,8 +204,71 @@ def test_item_holes_show_the_member_of_a_dynamic_collection(dpu: Client) -> None
         False,
         False,
     ]
-    assert value(dpu, "members.sessions") == [{"@odata.id": "/redfish/v1/SessionService/Sessions/1"}]
-    assert value(dpu, "count.sessions") == 1
+    assert value(dpu, f"members:{SESSIONS}") == [{"@odata.id": f"{SESSIONS}/1"}]
+    assert value(dpu, f"count:{SESSIONS}") == 1
+
+
+def test_item_holes_show_an_entry_of_a_log(dpu: Client) -> None:
+    entry = LogRecord("7", NOW.wall, "Text.", "X.1.0.Y", "Warning", "/redfish/v1/Systems/Bluefield")
+    names = ("id", "created", "message", "message_id", "severity", "origin", "links")
+    assert [value(dpu, f"item.{name}", item=entry) for name in names] == [
+        "7",
+        "2026-01-01T00:00:12+00:00",
+        "Text.",
+        "X.1.0.Y",
+        "Warning",
+        "/redfish/v1/Systems/Bluefield",
+        {"OriginOfCondition": {"@odata.id": "/redfish/v1/Systems/Bluefield"}},
+    ]
+    assert value(dpu, "item.links", item=LogRecord("7", 0.0, "")) == {}
+
+
+def test_the_password_hole_shows_nothing_and_moves_the_tag_alone(dpu: Client) -> None:
+    account = dpu.bmc.accounts.get("root")
+    assert account is not None
+    body = Body({"@odata.etag": "", "Password": "${item.password}"}, bind)
+    before, after = (body.render(dpu.bmc, NOW, one) for one in (account, account.with_password(b"other", remember=1)))
+    assert before[0] != after[0]
+    assert orjson.loads(before[1])["Password"] is orjson.loads(after[1])["Password"] is None
+    assert len(before[1]) == len(after[1])
+
+
+def test_behaviour_holes_show_what_the_firmware_of_a_group_does(dpu: Client) -> None:
+    assert (value(dpu, "behaviour.password_max"), value(dpu, "behaviour.account_ids")) == (40, "name")
+    assert value(make_client("dell_poweredge_r750"), "behaviour.session_full_message")["id"] == "IDRAC.2.7.RAC0218"
+    with pytest.raises(TemplateError, match="no hole"):
+        bind(parse_hole("behaviour.nope"))
+
+
+@pytest.mark.parametrize("secret", ["digest", "factory", "history", "token", "last_use"])
+def test_secrets_are_no_facts_of_an_item(secret: str) -> None:
+    with pytest.raises(TemplateError, match="no hole"):
+        bind(parse_hole(f"item.{secret}"))
+
+
+def test_the_members_of_a_log_stand_in_full_and_those_of_other_collections_do_not(dpu: Client) -> None:
+    (member,) = value(dpu, f"members:{LOG}")
+    assert (member["@odata.id"], member["Message"]) == (f"{LOG}/1", "DPU Warm Reset")
+    dpu.bmc.become(NOW, logs={LOG: (LogRecord("3", 0.0, 'a "b"'), LogRecord("4", 0.0, "${serial}"))})
+    assert [one["Message"] for one in value(dpu, f"members:{LOG}")] == ['a "b"', "${serial}"]
+    assert value(dpu, f"count:{LOG}") == 2
+    dpu.bmc.become(NOW, logs={LOG: ()})
+    assert value(dpu, f"members:{LOG}") == []
+    assert value(dpu, f"count:{LOG}") == 0
+
+
+def test_boot_progress_follows_what_is_left_of_the_boot(dpu: Client) -> None:
+    dpu.bmc.become(NOW, power=Power.BOOTING, timers={TIMER: 178.0})
+    shown = [value(dpu, "power.boot_progress", moment=Moment(0.0, 0.0, float(t))) for t in (0, 53, 54, 106, 107, 177)]
+    assert shown == [
+        "MemoryInitializationStarted",
+        "MemoryInitializationStarted",
+        "PCIResourceConfigStarted",
+        "PCIResourceConfigStarted",
+        "SystemHardwareInitializationComplete",
+        "SystemHardwareInitializationComplete",
+    ]
+    assert value(dpu, "power.boot_progress", moment=Moment(0.0, 0.0, 178.0)) == "OSBootStarted"
 
 
 # readings
@@ -278,13 +350,13 @@ def test_a_sensor_of_what_is_switched_off_has_no_reading(
 ) -> None:
     binding = reading(name, filter_, powered=powered)
     assert at(dpu, binding, 1.0) is not None
-    dpu.bmc.power = power
+    dpu.bmc.become(NOW, power=power)
     assert at(dpu, binding, 1.0) == dead
 
 
 def test_a_sensor_with_power_of_its_own_reads_on(dpu: Client) -> None:
     before = at(dpu, reading(), 1.0)
-    dpu.bmc.power = Power.OFF
+    dpu.bmc.become(NOW, power=Power.OFF)
     assert at(dpu, reading(), 1.0) == before
 
 

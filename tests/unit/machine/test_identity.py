@@ -61,3 +61,23 @@ def test_a_whole_fleet_is_unique() -> None:
 
 def test_a_uuid_stays_what_it_was_in_earlier_processes_and_versions() -> None:
     assert Identity(Kind.HOST, 0x020000000001).uuid("system") == "f8830e42-6e58-50a5-b4c3-678e101b1ec8"
+
+
+@settings(deadline=None)
+@given(MACS, st.text(max_size=20))
+def test_a_fraction_is_from_0_to_1_and_always_the_same(mac: int, purpose: str) -> None:
+    fraction = Identity(Kind.HOST, mac).fraction(purpose)
+    assert 0 <= fraction < 1
+    assert fraction == Identity(Kind.DPU, mac).fraction(purpose)
+
+
+def test_the_fractions_of_a_fleet_spread_and_differ_by_purpose() -> None:
+    fleet = [Identity(Kind.HOST, 0x020000000000 + n) for n in range(1000)]
+    fractions = [one.fraction("reset0") for one in fleet]
+    assert len(set(fractions)) == len(fleet)
+    assert all(50 < sum(n / 10 <= fraction < (n + 1) / 10 for fraction in fractions) < 150 for n in range(10))
+    assert all(one.fraction("reset0") != one.fraction("reset1") for one in fleet)
+
+
+def test_a_fraction_stays_what_it_was_in_earlier_processes_and_versions() -> None:
+    assert Identity(Kind.HOST, 0x020000000001).fraction("reset0") == 0.21769214188680053

@@ -1,0 +1,142 @@
+"""Everything durable about one BMC, as one value.
+
+A change makes a new value; the old one is what undo goes back to, and the new one is the row that is stored. BMCs that
+have changed nothing share the value of their group.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bmcsim.machine.actions import Happening
+from bmcsim.machine.bmc_reset import Service
+from bmcsim.machine.credentials import Accounts
+from bmcsim.machine.fault_rules import FaultError
+from bmcsim.machine.faults import NO_RULES, Rules
+from bmcsim.machine.jobs import Jobs
+from bmcsim.machine.power import Power
+from bmcsim.machine.roles import Role
+from bmcsim.machine.tasks import Task
+from bmcsim.machine.tasks import shifted as shifted_tasks
+
+if TYPE_CHECKING:
+    from bmcsim.machine.bmc import Shared
+
+
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a log. created: seconds since the epoch. origin: URI, '' for none."""
+
+    id: str
+    created: float
+    message: str
+    message_id: str = ""
+    severity: str = "OK"
+    origin: str = ""
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """A change of a resource that waits for something to happen.
+
+    key: what it replaces when it is staged again. at: None where a job has to be made for it first.
+    settings: URI of the settings resource that shows it, '' for none. job: id of the job that carries it out, '' for
+    none. passwords: name -> digest that a password of the system's firmware gets. revert: everything that was written
+    to the resource is gone first.
+    """
+
+    key: str
+    at: Happening | None
+    uri: str
+    changes: dict[str, Any]
+    settings: str = ""
+    job: str = ""
+    passwords: dict[str, bytes] = {}
+    revert: bool = False
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The durable state of a BMC.
+
+    at: hardware time of the last change; deadlines are on that line, so what is left of a timer is deadline - at.
+    changes: URI -> what was written to it, merged. timers: name -> deadline. bmc_started, system_started: seconds since
+    the epoch. clock_ahead: seconds by which the BMC's own clock was set ahead of real time. clock_set: when, in seconds
+    since the epoch. clock_offset: of local time, minutes east of UTC. logs: URI of the collection of entries -> its
+    entries, where they are not the profile's. faults: Rules; in a row their plain form. roles: custom ones.
+    jobs: the queue, oldest first. job_number: of the last one. passwords: name -> digest of a password of the system's
+    firmware, where it is not the factory's. firmware: component -> version, where it is not the profile's.
+    staged_firmware: component -> version that waits for a reset. tasks: oldest first. tasks_made: how many there were.
+    """
+
+    accounts: Accounts
+    at: float = 0.0
+    power: Power = Power.RUNNING
+    service: Service = Service.UP
+    changes: dict[str, dict[str, Any]] = {}
+    timers: dict[str, float] = {}
+    bmc_started: float = 0.0
+    system_started: float = 0.0
+    clock_ahead: float = 0.0
+    clock_set: float = 0.0
+    clock_offset: int = 0
+    logs: dict[str, tuple[LogRecord, ...]] = {}
+    staged: tuple[Staged, ...] = ()
+    resets: int = 0
+    faults: Any = NO_RULES
+    roles: tuple[Role, ...] = ()
+    jobs: Jobs = ()
+    job_number: int = 0
+    passwords: dict[str, bytes] = {}
+    firmware: dict[str, str] = {}
+    staged_firmware: dict[str, str] = {}
+    tasks: tuple[Task, ...] = ()
+    tasks_made: int = 0
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True):
+    """A state as it is stored, with what tells whose it is. profile: name and variant of the hardware."""
+
+    mac: int
+    profile: str
+    state: State
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Row)
+
+
+def encode(row: Row) -> bytes:
+    """A row as bytes."""
+    if row.state.faults is not NO_RULES:
+        faults = row.state.faults.dump() if row.state.faults else NO_RULES
+        state = msgspec.structs.replace(row.state, faults=faults)
+        row = msgspec.structs.replace(row, state=state)
+    return _encoder.encode(row)
+
+
+def decode(data: bytes) -> Row:
+    """A row from bytes. Raises msgspec.DecodeError (ValidationError included) for what is not one."""
+    row = _decoder.decode(data)
+    if row.state.faults is NO_RULES:
+        return row
+    try:
+        faults = Rules.load(row.state.faults)
+    except (FaultError, TypeError, ValueError) as error:
+        raise msgspec.ValidationError(f"fault rules: {error}") from error
+    return msgspec.structs.replace(row, state=msgspec.structs.replace(row.state, faults=faults))
+
+
+def shifted(state: State, hardware: float) -> State:
+    """A stored state whose deadlines are moved to a time line of hardware that now stands at `hardware`."""
+    seconds = hardware - state.at
+    timers = {name: deadline + seconds for name, deadline in state.timers.items()}
+    tasks = shifted_tasks(state.tasks, seconds) if state.tasks else ()
+    return msgspec.structs.replace(state, at=hardware, timers=timers, tasks=tasks)
+
+
+def started(state: State, shared: "Shared") -> State:
+    """A stored state as a BMC has it when the process starts: passwords as the policy says.
+
+    That is no reset of the BMC: everything else goes on as it was, and only what was not stored is gone.
+    """
+    if shared.policy == "persist":
+        return state
+    return msgspec.structs.replace(state, accounts=state.accounts.returned(shared.accounts))

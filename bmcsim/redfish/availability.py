@@ -1,0 +1,51 @@
+"""What a client meets while a BMC is in reset: before authentication, before anything else of the BMC."""
+
+import math
+
+from bmcsim.core.clock import Moment
+from bmcsim.core.errors import RedfishError
+from bmcsim.machine import bmc_reset
+from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.bmc_reset import Phase
+from bmcsim.machine.fault_effects import LateJobs, SlowLogin
+from bmcsim.machine.jobs import Job
+from bmcsim.redfish.exchange import DROP, Delivery, Request, Response
+from bmcsim.redfish.messages import error_response
+
+SLOW_LOGIN = 12.0
+"""Seconds of the hardware's time that a login takes just after a reset (spec row C09)."""
+
+
+def gate(bmc: Bmc, request: Request) -> Response | None:
+    """The answer of a BMC that is not in service, None from one that is."""
+    match bmc.phase(request.moment):
+        case Phase.CLOSED:
+            return Response(503, b"", delivery=DROP)
+        case Phase.HANGING:
+            left = request.moment.real_seconds(bmc.remaining(bmc_reset.TIMER, request.moment))
+            return Response(503, b"", delivery=Delivery(delay=left, keep=0))
+        case Phase.UNAVAILABLE:
+            left = request.moment.real_seconds(bmc.remaining(bmc_reset.TIMER, request.moment))
+            seconds = str(max(1, math.ceil(left)))
+            headers = f"Retry-After: {seconds}\r\n".encode()
+            return error_response(RedfishError(503, "ServiceTemporarilyUnavailable", seconds, headers=headers))
+    return None
+
+
+def slowed(bmc: Bmc, request: Request, response: Response) -> Response:
+    """An answer that takes long: a login to a BMC that has just come back, or that a fault makes slow."""
+    login = response.status == 201 and b"\r\nX-Auth-Token:" in response.head
+    delay = 0.0
+    if bmc.phase(request.moment) is Phase.SLOW and (login or request.head.authorization):
+        delay = request.moment.real_seconds(SLOW_LOGIN)
+    if login and (slow := bmc.state.faults.behaviour(SlowLogin)) is not None:
+        delay += slow.delay
+    if delay:
+        response.delivery = Delivery(delay=delay)
+    return response
+
+
+def is_late(bmc: Bmc, job: Job, moment: Moment) -> bool:
+    """Whether a fault hides a job that was just created."""
+    late = bmc.state.faults.behaviour(LateJobs)
+    return late is not None and bmc.wall(moment) - job.created < late.delay

@@ -1,0 +1,36 @@
+"""What actions and other writes have in common: their form, and the answers that say no more than that it is done."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bmcsim.core.errors import RedfishError
+from bmcsim.machine.actions import Action as Effect
+from bmcsim.machine.bmc import Bmc
+from bmcsim.redfish.exchange import EMPTY_HEAD, JSON_HEAD, Request, Response
+from bmcsim.redfish.patch import PatchRefused, vendor_refusal
+from bmcsim.tree.compile import Action, Node
+
+Given = dict[str, Any]
+Handler = Callable[[Bmc, Action, Given, Request], Response]
+"""(bmc, action, parameters that were given and are of the right type, request) -> answer. Raises RedfishError."""
+
+NodeHandler = Callable[[Bmc, Node, Request], Response]
+"""(bmc, resource, request) -> answer. Raises RedfishError or PatchRefused."""
+
+
+def done(effects: Sequence[Effect] = (), headers: bytes = b"") -> Response:
+    """The answer to an action that has nothing to tell: 204. headers: further header lines, each with CRLF."""
+    return Response(204, EMPTY_HEAD + headers, b"", effects)
+
+
+def with_job(uri: str, effects: Sequence[Effect] = (), *, status: int = 200) -> Response:
+    """The answer to a write that a job carries out. uri: of the job."""
+    return Response(status, JSON_HEAD + f"Location: {uri}\r\n".encode(), b"{}", effects)
+
+
+def conflict(bmc: Bmc) -> RedfishError | PatchRefused:
+    """The refusal of a reset that the power state does not allow."""
+    behaviour = bmc.shared.behaviour
+    if behaviour.reset_conflict_message is not None:
+        return vendor_refusal(behaviour.reset_conflict, behaviour.reset_conflict_message, "ResetType")
+    return RedfishError(behaviour.reset_conflict, "ResourceInUse", related="ResetType")
