@@ -52,6 +52,14 @@ class Sessions:
             self.delete(session.id)
         return self._by_id
 
+    def find(self, token: str) -> Session | None:
+        """The session of a token, which this does not keep alive."""
+        return self._by_token.get(token)
+
+    def of(self, account: str) -> list[Session]:
+        """The sessions of one account."""
+        return [session for session in self._by_id.values() if session.account == account]
+
     def delete(self, id_: str) -> bool:
         """End a session; False when there is none."""
         session = self._by_id.pop(id_, None)
@@ -59,3 +67,7 @@ class Sessions:
             return False
         del self._by_token[session.token]
         return True
+
+    def clear(self) -> None:
+        """End all sessions; their ids are not used again."""
+        self._by_id, self._by_token = {}, {}

@@ -1,22 +1,24 @@
-"""Who asks, and may they: Basic and session authentication, and the factory-password rule (DSP0266 13.3, 13.2.9)."""
+"""Who asks: Basic and session authentication, and passwords that have to be changed first (DSP0266 13.3, 13.2.9)."""
 
 import base64
 import binascii
 import hmac
+from collections.abc import Sequence
 
 import msgspec
 import orjson
 
+from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
-from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.actions import Action
+from bmcsim.machine.bmc import ACCOUNT_SERVICE, ACCOUNTS, Bmc
 from bmcsim.machine.credentials import Account
 from bmcsim.machine.sessions import Session
+from bmcsim.redfish import privileges
 from bmcsim.redfish.exchange import Request
 
 CHALLENGE = b'WWW-Authenticate: Basic realm="Redfish"\r\n'
 SESSIONS = "/redfish/v1/SessionService/Sessions"
-ACCOUNT_SERVICE = "/redfish/v1/AccountService"
-ACCOUNTS = ACCOUNT_SERVICE + "/Accounts"
 
 _OPEN_READS = frozenset({"/redfish", "/redfish/v1", "/redfish/v1/odata", "/redfish/v1/$metadata"})
 _OPEN_POSTS = frozenset({SESSIONS, SESSIONS + "/Members"})
@@ -27,6 +29,14 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 
     account: Account
     session: Session | None = None
+
+
+class LoginRefused(RedfishError):
+    """401 for a user name and a password. actions: what the failed login set in motion."""
+
+    def __init__(self, actions: Sequence[Action]) -> None:
+        super().__init__(401, "AccessUnauthorized", headers=CHALLENGE)
+        self.actions = actions
 
 
 def is_open(method: str, path: str) -> bool:
@@ -40,7 +50,7 @@ def authenticate(bmc: Bmc, request: Request) -> Caller:
     """The caller of a request. A token that is not valid leaves the choice to Basic. Raises RedfishError 401."""
     if request.head.token and bmc.sessions is not None:
         session = bmc.sessions.use(request.head.token.decode("latin-1"), request.moment, bmc.session_timeout)
-        if session is not None and (account := bmc.accounts.get(session.account)) is not None and account.enabled:
+        if session is not None and (account := bmc.accounts.get(session.account)) is not None and account.usable:
             return Caller(account, session)
     header = request.head.authorization
     if header:
@@ -48,13 +58,26 @@ def authenticate(bmc: Bmc, request: Request) -> Caller:
             return Caller(bmc.basic_account)
         credentials = basic_credentials(header)
         if credentials is not None:
-            user, password = credentials
-            found = bmc.accounts.authenticate(user, bmc.shared.hasher.digest(password))
-            if found is not None:
-                if not found.password_change_required:
-                    bmc.basic_header, bmc.basic_account = header, found
-                return Caller(found)
+            account = log_in(bmc, *credentials, request.moment)
+            if _opens_every_resource(bmc, account, request.moment):
+                bmc.basic_header, bmc.basic_account = header, account
+            return Caller(account)
     raise RedfishError(401, "AccessUnauthorized", headers=CHALLENGE)
+
+
+def log_in(bmc: Bmc, user: str, password: str, moment: Moment) -> Account:
+    """The account of a user name and a password. Raises LoginRefused, in the same way whatever is wrong."""
+    account = bmc.accounts.authenticate(user, bmc.shared.hasher.digest(password))
+    if account is None or bmc.locked(account.id, moment):
+        raise LoginRefused(bmc.login_failed(user, moment))
+    bmc.unlock(account.id)
+    return account
+
+
+def _opens_every_resource(bmc: Bmc, account: Account, moment: Moment) -> bool:
+    """Whether every GET of an account is answered plainly, now and until its BMC changes something."""
+    lasting = account.expiration is None and not account.must_change(bmc.wall(moment))
+    return lasting and bmc.plain and privileges.reads_everything(bmc, account)
 
 
 def basic_credentials(header: bytes) -> tuple[str, str] | None:
@@ -70,20 +93,28 @@ def basic_credentials(header: bytes) -> tuple[str, str] | None:
     return (user, password) if colon else None
 
 
-def check_factory_password(bmc: Bmc, caller: Caller, request: Request, path: str) -> None:
-    """Refuse what an account on its factory password may not do. Raises RedfishError 403.
+def may_read_before_change(bmc: Bmc, account: Account, path: str) -> bool:
+    """Whether an account may read a resource although its password has to be changed.
 
-    Allowed are the open URIs, login, the own session, reading the account service, and setting another password.
-    With `factory_password_reads: own_account` reading is limited to the own account.
+    The own account, and on the factory password the whole account service, where a client looks for that account;
+    not with `factory_password_reads: own_account`.
+    """
+    if path == f"{ACCOUNTS}/{account.id}":
+        return True
+    lenient = account.on_factory_password and bmc.shared.behaviour.factory_password_reads == "account_service"
+    return lenient and f"{path}/".startswith(f"{ACCOUNT_SERVICE}/")
+
+
+def check_password_change(bmc: Bmc, caller: Caller, request: Request, path: str) -> None:
+    """Refuse what an account may not do whose password has to be changed. Raises RedfishError 403.
+
+    Allowed are the open URIs, login, the own session, reading the account, and setting another password.
     """
     account = caller.account
     own = f"{ACCOUNTS}/{account.id}"
     method = request.method
     reading = method in ("GET", "HEAD", "OPTIONS")
-    strict = bmc.tree.head.behaviour.factory_password_reads == "own_account"
-    if reading and (
-        path == own or (not strict and (path == ACCOUNT_SERVICE or path.startswith(ACCOUNT_SERVICE + "/")))
-    ):
+    if reading and may_read_before_change(bmc, account, path):
         return
     if (reading or method == "DELETE") and path.startswith(SESSIONS + "/"):
         session = bmc.live_sessions(request.moment).get(path.removeprefix(SESSIONS + "/"))

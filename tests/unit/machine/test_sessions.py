@@ -104,3 +104,29 @@ def test_numbers_are_never_used_again(desk: Desk) -> None:
     desk.clock.advance(100)
     assert desk.live() == []
     assert [*numbers, expired.id, desk.open().id] == ["1", "2", "3", "4", "5"]
+
+
+def test_the_sessions_of_an_account(desk: Desk) -> None:
+    first, other, second = (
+        desk.sessions.create(user, id_, desk.clock.now()) for user, id_ in (("root", "1"), ("x", "2"), ("root", "1"))
+    )
+    assert desk.sessions.of("1") == [first, second]
+    assert desk.sessions.of("2") == [other]
+    assert desk.sessions.of("3") == []
+
+
+def test_ids_go_on_after_all_sessions_were_ended(desk: Desk) -> None:
+    sessions = [desk.open() for _ in range(3)]
+    desk.sessions.clear()
+    assert desk.live() == []
+    assert not any(desk.use(session) for session in sessions)
+    assert desk.open().id == "4"
+
+
+def test_looking_for_a_session_does_not_keep_it_alive(desk: Desk) -> None:
+    session = desk.open()
+    desk.clock.advance(TIMEOUT)
+    assert desk.sessions.find(session.token) is session
+    assert desk.sessions.find("x") is None
+    desk.clock.advance(1)
+    assert not desk.use(session)

@@ -88,7 +88,7 @@ CLOSED = [
     ("GET", "/", 404),
     ("GET", SESSIONS + "/99", 404),
     ("POST", SYSTEM, 405),
-    ("POST", ACCOUNTS, 405),
+    ("PUT", ACCOUNTS, 405),
     ("PATCH", "/redfish/v1", 405),
     ("DELETE", "/redfish/v1/", 405),
     ("POST", "/redfish", 405),
@@ -339,8 +339,8 @@ def test_a_remembered_header_opens_only_its_own_bmc() -> None:
 
 def test_two_accounts_take_turns() -> None:
     client = dpu_with(password=None, accounts=[Account("1", "a", "x"), Account("2", "b", "y")])
-    client.bmc.set_password("1", "one")
-    client.bmc.set_password("2", "two")
+    client.bmc.set_password("1", "one", client.clock.now())
+    client.bmc.set_password("2", "two", client.clock.now())
     for user, password, status in [("a", "one", 200), ("b", "two", 200), ("a", "two", 401), ("a", "one", 200)]:
         assert as_edge(client, "GET", SYSTEM, authorization=basic(user, password)).status == status
 
