@@ -1,6 +1,7 @@
 """Query parameters (DSP0266 7.3): $expand here; what the root does not advertise is refused."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -10,6 +11,8 @@ import orjson
 from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.bmc import Bmc
+from bmcsim.redfish.injection import ExpandedMembers
+from bmcsim.tree.compile import Node
 
 MAX_LEVELS = 6
 MAX_EMBEDDED = 4096
@@ -41,16 +44,24 @@ def parse(text: str) -> Query:
     return query
 
 
+MayRead = Callable[[str, Node, Any], bool]
+"""(URI, resource, member of a dynamic collection or None) -> whether somebody may read it."""
+
+
 class Expander:
     """Puts resources in the place of links to them, as their own GET would show them."""
 
-    def __init__(self, bmc: Bmc, moment: Moment, query: Query) -> None:
-        self._bmc, self._moment, self._query = bmc, moment, query
+    def __init__(self, bmc: Bmc, moment: Moment, query: Query, may_read: MayRead | None = None) -> None:
+        """may_read: what the caller could read by itself; None for everything."""
+        self._bmc, self._moment, self._query, self._may_read = bmc, moment, query, may_read
         self._left = MAX_EMBEDDED
+        self._faults = ExpandedMembers(bmc.state.faults, moment, bmc.identity.seed)
 
     def expand(self, body: bytes) -> bytes:
         """The body of a resource with its links expanded."""
-        return orjson.dumps(self._resource(orjson.loads(body), self._query.levels))
+        expanded = orjson.dumps(self._resource(orjson.loads(body), self._query.levels))
+        self._bmc.count_faults(self._faults.rules, self._moment)
+        return expanded
 
     def _resource(self, resource: dict[str, Any], levels: int) -> dict[str, Any]:
         own = resource.get("@odata.id", "")
@@ -74,10 +85,12 @@ class Expander:
         if node is None:
             parent, _, id_ = uri.rpartition("/")
             node = self._bmc.tree.items.get(parent)
-            item = self._bmc.members(node.items, self._moment).get(id_) if node is not None else None
+            item = self._bmc.members(node, self._moment).get(id_) if node is not None else None
             if node is None or item is None:
                 return link
+        if self._may_read is not None and not self._may_read(uri, node, item):
+            return link
         self._left -= 1
         _, body = self._bmc.body(node).render(self._bmc, self._moment, item)
-        resource: dict[str, Any] = orjson.loads(body)
+        resource: dict[str, Any] = self._faults.apply(uri, orjson.loads(body))
         return self._resource(resource, levels - 1) if levels > 1 else resource

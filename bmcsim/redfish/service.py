@@ -4,16 +4,15 @@ from hmac import compare_digest
 from typing import Any
 
 import msgspec
-import orjson
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.bmc import Bmc
-from bmcsim.redfish import actions, auth, patch, query
-from bmcsim.redfish.auth import ACCOUNTS, SESSIONS
+from bmcsim.redfish import actions, auth, availability, handlers, injection, patch, privileges, query, tasks, updates
 from bmcsim.redfish.conditions import matches
 from bmcsim.redfish.exchange import EMPTY_HEAD, JSON_HEAD, XML_HEAD, Request, Response
-from bmcsim.redfish.messages import error_response, errors_response, message
+from bmcsim.redfish.messages import error_response, errors_response
 from bmcsim.tree.compile import Node
+from bmcsim.tree.profile import UploadKind
 
 JSON_LIMIT = 2 * 1024 * 1024
 METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
@@ -25,9 +24,11 @@ _READ_ONLY = b"Allow: GET, HEAD\r\n"
 
 
 class BodyPlan(msgspec.Struct, frozen=True):
-    """The body may be read, up to `limit` bytes."""
+    """The body may be read, up to `limit` bytes. upload: '' for a body that `handle` gets, else how to stream it away:
+    'raw' or 'multipart'."""
 
     limit: int
+    upload: str = ""
 
 
 def admit(bmc: Bmc, request: Request, length: int | None) -> Response | BodyPlan:
@@ -35,6 +36,16 @@ def admit(bmc: Bmc, request: Request, length: int | None) -> Response | BodyPlan
 
     length: Content-Length, None when the body is chunked.
     """
+    if not bmc.plain and (closed := availability.gate(bmc, request)) is not None:
+        return closed
+    kind = bmc.tree.updates.uploads.get(normalised(request.path)) if request.method == "POST" else None
+    if kind is not None:
+        try:
+            return _admit_upload(bmc, request, kind, length)
+        except auth.LoginRefused as refused:
+            return _login_refused(refused)
+        except RedfishError as error:
+            return error_response(error)
     if length is not None and length > JSON_LIMIT:
         return error_response(RedfishError(413, "PayloadTooLarge"))
     if request.method not in ("POST", "PATCH", "PUT") or length == 0:
@@ -43,9 +54,29 @@ def admit(bmc: Bmc, request: Request, length: int | None) -> Response | BodyPlan
         if not auth.is_open(request.method, normalised(request.path)):
             auth.authenticate(bmc, request)
         _check_media_type(request)
+    except auth.LoginRefused as refused:
+        return _login_refused(refused)
     except RedfishError as error:
         return error_response(error)
     return BodyPlan(JSON_LIMIT)
+
+
+def _admit_upload(bmc: Bmc, request: Request, kind: UploadKind, length: int | None) -> BodyPlan:
+    caller = _caller(bmc, request, normalised(request.path))
+    privileges.check(bmc, caller.account, "POST", bmc.tree.nodes[bmc.tree.update_service])
+    updates.check_media_type(kind, request)
+    limit = updates.limit(bmc, kind)
+    if length is not None and length > limit:
+        raise RedfishError(413, "PayloadTooLarge")
+    return BodyPlan(limit, kind)
+
+
+def _caller(bmc: Bmc, request: Request, path: str) -> auth.Caller:
+    """Who asks, if the password lets it. Raises RedfishError."""
+    caller = auth.authenticate(bmc, request)
+    if caller.account.must_change(bmc.wall(request.moment)):
+        auth.check_password_change(bmc, caller, request, path)
+    return caller
 
 
 def handle(bmc: Bmc, request: Request) -> Response:
@@ -59,12 +90,42 @@ def handle(bmc: Bmc, request: Request) -> Response:
         if node is not None and compare_digest(head.authorization, bmc.basic_header):
             etag, body = bmc.body(node).render(bmc, request.moment)
             return Response(200, b"%bETag: %b\r\n" % (node.head, etag), body)
+    return _answered(bmc, request) if bmc.plain else _hampered(bmc, request)
+
+
+def _answered(bmc: Bmc, request: Request) -> Response:
     try:
         return _handle(bmc, request)
+    except auth.LoginRefused as refused:
+        return _login_refused(refused)
     except RedfishError as error:
         return error_response(error)
     except patch.PatchRefused as refused:
-        return errors_response(400, refused.messages)
+        return errors_response(refused.status, refused.messages)
+
+
+def _hampered(bmc: Bmc, request: Request) -> Response:
+    """The answer of a BMC that resets or has fault rules: the reset counts first, then the rules, then the rest."""
+    if (closed := availability.gate(bmc, request)) is not None:
+        return closed
+    rules, verdict, response = injection.apply_before(bmc.state.faults, request, bmc.identity.seed)
+    bmc.count_faults(rules, request.moment)
+    if response is None:
+        saved = bmc.snapshot() if verdict.lost_write else None
+        response = _answered(bmc, request)
+        if saved is not None and response.status < 300:
+            bmc.forget(saved)
+            response.actions = ()
+        response = availability.slowed(bmc, request, response)
+    rules, response = injection.apply_after(bmc.state.faults, verdict, response)
+    bmc.count_faults(rules, request.moment)
+    return response
+
+
+def _login_refused(refused: auth.LoginRefused) -> Response:
+    response = error_response(refused)
+    response.actions = refused.actions
+    return response
 
 
 def normalised(path: str) -> str:
@@ -76,19 +137,20 @@ def _handle(bmc: Bmc, request: Request) -> Response:
     method, path = request.method, normalised(request.path)
     if method not in METHODS:
         raise RedfishError(501, "OperationNotAllowed")
+    caller = None
     if not auth.is_open(method, path) or (request.query and query.parse(request.query).expand):
-        caller = auth.authenticate(bmc, request)
-        if caller.account.password_change_required:
-            auth.check_factory_password(bmc, caller, request, path)
+        caller = _caller(bmc, request, path)
     if request.head.odata_version and request.head.odata_version != b"4.0":
         raise RedfishError(412, "HeaderInvalid", "OData-Version")
     node = bmc.tree.nodes.get(path)
     if node is not None and (method == "GET" or method == "HEAD"):
-        return _read(bmc, request, node, None)
-    return _other(bmc, request, method, path, node)
+        return _read(bmc, caller, request, node, None)
+    return _other(bmc, caller, request, method, path, node)
 
 
-def _read(bmc: Bmc, request: Request, node: Node, item: Any) -> Response:
+def _read(bmc: Bmc, caller: auth.Caller | None, request: Request, node: Node, item: Any) -> Response:
+    if caller is not None:
+        privileges.check(bmc, caller.account, request.method, node, item)
     if request.head.accept and not _accepts(request.head.accept, b"application/json"):
         raise RedfishError(406, "HeaderInvalid", "Accept")
     etag, body = bmc.body(node).render(bmc, request.moment, item)
@@ -96,7 +158,8 @@ def _read(bmc: Bmc, request: Request, node: Node, item: Any) -> Response:
     if request.query:
         wanted = query.parse(request.query)
         if wanted.expand:
-            return Response(200, node.head, query.Expander(bmc, request.moment, wanted).expand(body))
+            may_read = _readable(bmc, caller, request) if caller is not None else None
+            return Response(200, node.head, query.Expander(bmc, request.moment, wanted, may_read).expand(body))
     if request.head.if_match and not matches(request.head.if_match, etag, strong=True):
         raise RedfishError(412, "PreconditionFailed")
     if request.head.if_none_match and matches(request.head.if_none_match, etag, strong=False):
@@ -104,16 +167,48 @@ def _read(bmc: Bmc, request: Request, node: Node, item: Any) -> Response:
     return Response(200, head, body)
 
 
-def _other(bmc: Bmc, request: Request, method: str, path: str, node: Node | None) -> Response:
+def _readable(bmc: Bmc, caller: auth.Caller, request: Request) -> query.MayRead | None:
+    """What a caller could read with a GET of its own, None for everything."""
+    account = caller.account
+    must_change = account.must_change(bmc.wall(request.moment))
+    if not must_change and privileges.reads_everything(bmc, account):
+        return None
+
+    def may_read(uri: str, node: Node, item: Any) -> bool:
+        if must_change and not auth.may_read_before_change(bmc, account, uri):
+            return False
+        return privileges.allows(bmc, account, "GET", node, item)
+
+    return may_read
+
+
+def _other(
+    bmc: Bmc, caller: auth.Caller | None, request: Request, method: str, path: str, node: Node | None
+) -> Response:
+    if injection.is_own(path):
+        if caller is not None and method not in ("GET", "HEAD", "OPTIONS"):
+            privileges.require(bmc, caller.account, "ConfigureManager")
+        rules, response = injection.serve(bmc.state.faults, request)
+        if rules is not bmc.state.faults:
+            bmc.become(request.moment, faults=rules)
+        return response
     if node is None and (document := _document(bmc, request, path)) is not None:
         return document
-    if (action := bmc.tree.actions.get(path)) is not None:
+    if (action := bmc.tree.actions.get(path)) is not None and (owner := bmc.tree.nodes.get(action.uri)) is not None:
         if method == "OPTIONS":
             return Response(204, EMPTY_HEAD + b"Allow: POST\r\n")
         if method != "POST":
             raise RedfishError(405, "OperationNotAllowed", headers=b"Allow: POST\r\n")
+        _check_privileges(bmc, caller, request, owner, None)
+        if action.lockdown:
+            _check_lockdown(bmc)
         _check_write(request)
         return actions.run(bmc, action, request)
+    if (kind := bmc.tree.updates.uploads.get(path)) is not None and (node is None or method == "POST"):
+        return _upload(bmc, caller, request, kind)
+    if node is None and (task := tasks.monitored(bmc, path)) is not None:
+        _check_privileges(bmc, caller, request, bmc.tree.items[tasks.TASKS], None)
+        return tasks.monitor(bmc, task, request)
     item = None
     if node is None and method == "POST" and path.endswith("/Members"):
         node = bmc.tree.nodes.get(path.removesuffix("/Members"))
@@ -122,37 +217,58 @@ def _other(bmc: Bmc, request: Request, method: str, path: str, node: Node | None
     if node is None:
         node, item = _item(bmc, request, path)
     if method in ("GET", "HEAD"):
-        return _read(bmc, request, node, item)
+        return _read(bmc, caller, request, node, item)
     if method == "OPTIONS":
         return Response(204, EMPTY_HEAD + b"Allow: " + node.allow.encode() + b"\r\n")
-    if method not in node.allow.split(", "):
+    if method not in node.allow.split(", ") and method not in node.handlers:
         raise RedfishError(405, "OperationNotAllowed", headers=b"Allow: " + node.allow.encode() + b"\r\n")
+    _check_privileges(bmc, caller, request, node, item)
+    if method in node.lockdown:
+        _check_lockdown(bmc)
     _check_write(request)
-    if method == "POST":
-        return _create_session(bmc, request)
+    if method == "POST" and node.items and method not in node.handlers:
+        return handlers.ITEMS[node.items].create(bmc, node, request)  # type: ignore[misc]
     if request.head.if_match or request.head.if_none_match:
         etag = bmc.body(node).render(bmc, request.moment, item)[0]
         if request.head.if_match and not matches(request.head.if_match, etag, strong=True):
             raise RedfishError(412, "PreconditionFailed")
         if request.head.if_none_match and matches(request.head.if_none_match, etag, strong=False):
             raise RedfishError(412, "PreconditionFailed")
+    if method in node.handlers:
+        return handlers.NODES[node.handlers[method]](bmc, node, request)
     if method == "DELETE":
-        bmc.close_session(path.rpartition("/")[2])
-        return Response(204, EMPTY_HEAD)
+        return handlers.ITEMS[node.items].delete(bmc, item, request)  # type: ignore[misc]
     properties = patch.properties_of(patch.json_object(request.body))
-    if item is not None:
-        _patch_account(bmc, item.id, properties)
-        item = bmc.accounts.get(item.id)
+    if item is None:
+        patch.apply(bmc, node, properties, request.moment)
+        effects = None
     else:
-        patch.apply(bmc, node, properties)
-    return Response(204, EMPTY_HEAD + b"ETag: " + bmc.body(node).render(bmc, request.moment, item)[0] + b"\r\n")
+        effects = handlers.ITEMS[node.items].patch(bmc, item, properties, request)  # type: ignore[misc]
+        item = bmc.members(node, request.moment).get(item.id)
+        if item is None:
+            return Response(204, EMPTY_HEAD, b"", effects or ())
+    return patch.written(bmc, node, request.moment, item, effects or ())
+
+
+def _upload(bmc: Bmc, caller: auth.Caller | None, request: Request, kind: UploadKind) -> Response:
+    if request.method == "OPTIONS":
+        return Response(204, EMPTY_HEAD + b"Allow: POST\r\n")
+    if request.method != "POST":
+        raise RedfishError(405, "OperationNotAllowed", headers=b"Allow: POST\r\n")
+    _check_privileges(bmc, caller, request, bmc.tree.nodes[bmc.tree.update_service], None)
+    return updates.push(bmc, kind, request)
+
+
+def _check_privileges(bmc: Bmc, caller: auth.Caller | None, request: Request, node: Node, item: Any) -> None:
+    if caller is not None:
+        privileges.check(bmc, caller.account, request.method, node, item, request.body)
 
 
 def _item(bmc: Bmc, request: Request, path: str) -> tuple[Node, Any]:
     parent, _, id_ = path.rpartition("/")
     node = bmc.tree.items.get(parent)
-    item = bmc.members(node.items, request.moment).get(id_) if node is not None else None
-    if node is None or item is None:
+    item = bmc.members(node, request.moment).get(id_) if node is not None else None
+    if node is None or item is None or (node.items == "jobs" and availability.is_late(bmc, item, request.moment)):
         raise RedfishError(404, "ResourceMissingAtURI", path)
     return node, item
 
@@ -189,6 +305,12 @@ def _accepts(field: bytes, media: bytes) -> bool:
     return False
 
 
+def _check_lockdown(bmc: Bmc) -> None:
+    lock = bmc.shared.behaviour.lockdown
+    if lock is not None and bmc.locked_down:
+        raise patch.vendor_refusal(403, lock.message)
+
+
 def _check_media_type(request: Request) -> None:
     media = request.head.content_type.partition(b";")[0].strip().lower()
     if media != b"application/json":
@@ -202,45 +324,3 @@ def _check_write(request: Request) -> None:
         for name in request.query.split("&"):
             if name.startswith(("$", "%24")):
                 raise RedfishError(400, "QueryNotSupportedOnOperation")
-
-
-def _create_session(bmc: Bmc, request: Request) -> Response:
-    """POST to the session collection (DSP0266 13.3.4.1): 201 with token, location and the session."""
-    given = patch.json_object(request.body)
-    values = []
-    for name in ("UserName", "Password"):
-        if name not in given:
-            raise RedfishError(400, "PropertyMissing", name, related=name)
-        if not isinstance(given[name], str):
-            raise RedfishError(400, "PropertyValueTypeError", "(hidden)", name, related=name)
-        values.append(given[name])
-    account = bmc.accounts.authenticate(values[0], bmc.shared.hasher.digest(values[1]))
-    if account is None:
-        raise RedfishError(401, "AccessUnauthorized", headers=auth.CHALLENGE)
-    if len(bmc.live_sessions(request.moment)) >= bmc.tree.head.behaviour.session_limit:
-        raise RedfishError(503, "SessionLimitExceeded")
-    session = bmc.open_session(account, request.moment)
-    node = bmc.tree.items[SESSIONS]
-    etag, body = bmc.body(node).render(bmc, request.moment, session)
-    if account.password_change_required:
-        hint = message("PasswordChangeRequired", f"{ACCOUNTS}/{account.id}")
-        body = orjson.dumps({**orjson.loads(body), "@Message.ExtendedInfo": [hint]})
-    location = f"Location: {SESSIONS}/{session.id}\r\nX-Auth-Token: {session.token}\r\n".encode()
-    return Response(201, node.head + b"ETag: " + etag + b"\r\n" + location, body)
-
-
-def _patch_account(bmc: Bmc, id_: str, properties: dict[str, Any]) -> None:
-    """PATCH of an account: the password (DSP0266 13.2)."""
-    problems = []
-    for name in properties.keys() - {"Password"}:
-        known = name in bmc.tree.items[ACCOUNTS].template
-        problems.append(message("PropertyNotWritable" if known else "PropertyUnknown", name, related=name))
-    password = properties.get("Password", "")
-    behaviour = bmc.tree.head.behaviour
-    if not isinstance(password, str):
-        problems.append(message("PropertyValueTypeError", "(hidden)", "Password", related="Password"))
-    elif "Password" in properties and not behaviour.password_min <= len(password) <= behaviour.password_max:
-        problems.append(message("PasswordIncorrectLength", related="Password"))
-    if problems:
-        raise patch.PatchRefused(problems)
-    bmc.set_password(id_, password)

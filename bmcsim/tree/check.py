@@ -1,7 +1,7 @@
 """What a profile must hold to be served: every link resolves, required properties are there, actions have a handler."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from bmcsim.tree.compile import Node, Tree
 from bmcsim.tree.profile import Profile
@@ -49,13 +49,29 @@ RESET_TYPES = frozenset(
 )
 """What the power machine understands."""
 
+RESETS: dict[str, frozenset[str]] = {
+    "Chassis.Reset": (RESET_TYPES | {"FullPowerCycle"}) - {"Nmi", "PushPowerButton"},
+    "ComputerSystem.Reset": RESET_TYPES,
+    "Manager.ResetToDefaults": frozenset({"PreserveNetwork", "PreserveNetworkAndUsers", "ResetAll"}),
+}
+"""Action -> the values of its ResetType that are understood."""
 
-def problems(profile: Profile, tree: Tree, handled: Collection[str]) -> list[str]:
-    """Everything that is wrong, each with its place. handled: names of the actions that the service can run."""
-    return list(_problems(profile, tree, handled))
+
+class Known(NamedTuple):
+    """What the upper layers can do. actions: names that the service can run. writers: names of its handlers of other
+    writes. happenings: what logs may write down."""
+
+    actions: Collection[str] = ()
+    writers: Collection[str] = ()
+    happenings: Collection[str] = ()
 
 
-def _problems(profile: Profile, tree: Tree, handled: Collection[str]) -> Iterator[str]:
+def problems(profile: Profile, tree: Tree, known: Known) -> list[str]:
+    """Everything that is wrong, each with its place."""
+    return list(_problems(profile, tree, known))
+
+
+def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
     nodes = [*tree.nodes.values(), *tree.items.values()]
     for node in nodes:
         resource = profile.resources.get(node.uri)
@@ -73,22 +89,47 @@ def _problems(profile: Profile, tree: Tree, handled: Collection[str]) -> Iterato
         for path, facts in node.writable.items():
             if _at(node.template, path) is None and not facts.nullable and path not in ("Password",):
                 yield place(f"writable {path} is not a property of the resource")
-            if isinstance(facts.values, str) and not isinstance(_at(node.template, facts.values[1:]), list):
+            lists = tree.nodes.get(node.settings.of, node) if node.settings is not None else node
+            if isinstance(facts.values, str) and not isinstance(_at(lists.template, facts.values[1:]), list):
                 yield place(f"writable {path} refers to {facts.values}, which is not a list of the resource")
+            if facts.not_below and _at(node.template, facts.not_below) is None:
+                yield place(f"writable {path} may not be below {facts.not_below}, which is not there")
+        for method, name in node.handlers.items():
+            if name not in known.writers:
+                yield place(f"handlers.{method}: {name} is not one of {', '.join(sorted(known.writers)) or 'none'}")
         if node.applies_to and node.applies_to not in tree.nodes:
             yield place(f"applies_to {node.applies_to} is not there")
+        if node.settings is not None and node.settings.of not in tree.nodes:
+            yield place(f"settings.of {node.settings.of} is not there")
+        if "stage_settings" in node.handlers.values() and not (node.settings and "Attributes" in node.writable):
+            yield place("stage_settings needs settings, and Attributes among what is writable")
+        own_names = {*node.allow.split(", "), *node.handlers, *(resource.actions if resource else ())}
+        for name in sorted(node.lockdown - own_names):
+            yield place(f"lockdown: {name} is neither a method nor an action of the resource")
     for action in tree.actions.values():
-        if action.name not in handled:
-            known = ", ".join(sorted(handled))
-            yield f"{profile.path}: {action.uri}: the action {action.name} has no handler; known: {known}"
-        if action.name == "ComputerSystem.Reset":
-            values = action.parameters.get("ResetType")
-            if not values or not set(values) <= RESET_TYPES:
-                yield f"{profile.path}: {action.uri}: ResetType needs some of {', '.join(sorted(RESET_TYPES))}"
+        if action.name not in known.actions:
+            names = ", ".join(sorted(known.actions))
+            yield f"{profile.path}: {action.uri}: the action {action.name} has no handler; known: {names}"
+        if action.name in RESETS:
+            reset_type, known_types = action.parameters.get("ResetType"), RESETS[action.name]
+            if not reset_type or not reset_type.values or not known_types.issuperset(reset_type.values):
+                yield f"{profile.path}: {action.uri}: ResetType needs some of {', '.join(sorted(known_types))}"
+    for uri, log in tree.logs.items():
+        for kind in log.records:
+            if kind.on not in known.happenings:
+                names = ", ".join(sorted(known.happenings))
+                yield f"{profile.path}: {uri}: log: on: {kind.on} never happens; known: {names}"
+    for what in sorted(set(tree.reactions) - set(known.happenings)):
+        names = ", ".join(sorted(known.happenings))
+        yield f"{profile.path}: {tree.reactions[what][0][0]}: reactions: on: {what} never happens; known: {names}"
+    lock = tree.head.behaviour.lockdown
+    if lock is not None and lock.uri not in tree.nodes:
+        yield f"{profile.path}: behaviour.lockdown: {lock.uri} is not there"
     for role in ("manager", "system"):
         uri = getattr(tree.head.roles, role)
         if uri and uri not in tree.nodes:
             yield f"{profile.path}: roles.{role}: {uri} is not there"
+    yield from _uploads(profile, tree)
     yield from _ids(profile, tree)
     yield from _boot_order(profile, tree)
 
@@ -120,6 +161,14 @@ def _at(template: Any, path: str) -> Any:
             return None
         template = template[step]
     return template
+
+
+def _uploads(profile: Profile, tree: Tree) -> Iterator[str]:
+    for uri, node in tree.nodes.items():
+        for name in ("HttpPushUri", "MultipartHttpPushUri"):
+            place = node.template.get(name)
+            if place is not None and place not in tree.updates.uploads:
+                yield f"{profile.path}: {uri}: {name} {place} is not one of updates.uploads"
 
 
 def _ids(profile: Profile, tree: Tree) -> Iterator[str]:

@@ -6,48 +6,90 @@ from typing import Any
 
 import msgspec
 
-from bmcsim.tree import odata
-from bmcsim.tree.profile import Head, Profile, Resource, WritableFacts
+from bmcsim.tree import odata, software
+from bmcsim.tree.profile import (
+    Component,
+    Head,
+    Log,
+    ParameterFacts,
+    Profile,
+    Resource,
+    Settings,
+    Updates,
+    WritableFacts,
+)
+from bmcsim.tree.reactions import DEFAULTS, Reaction
 from bmcsim.tree.source import ProfileError, deep_merge
 from bmcsim.tree.template import ETAG_KEY, Binder, Body, Hole, Reading, TemplateError, parse_hole
 
 ROOT = "/redfish/v1"
 _LOG_ENTRIES = "#LogEntryCollection.LogEntryCollection"
 _OMIT = "$omit"
+_APPLY_TIMES = "#Settings.v1_3_5.OperationApplyTimeSupport"
+_ROW = re.compile(r"<(uri|id|index)>")
+_ITEM = re.compile(r"\$\{item\.([a-z_]+)\}")
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One action: its resource, its name (ComputerSystem.Reset) and its parameters with their allowable values."""
+    """One action: its resource, its name (ComputerSystem.Reset) and its parameters.
+
+    lockdown: whether it is refused while the configuration is locked.
+    """
 
     uri: str
     name: str
-    parameters: dict[str, list[str] | None]
+    parameters: dict[str, ParameterFacts]
+    lockdown: bool = False
 
 
 class Node:
     """One URI of a tree.
 
+    handlers: method -> name of what runs it (redfish/handlers.py), where it is more than a change of properties.
     items: for a dynamic collection, which of the BMC's own things are its members; for their template, the same.
-    allow: methods, as in the Allow header (RFC 9110 10.2.1).
+    allow: methods, as in the Allow header (RFC 9110 10.2.1); `handlers` may have one more.
+    container: URI of the collection that a template of members belongs to; else its own URI.
     applies_to: URI of the resource that a write to this settings resource changes too, or ''.
+    settings: what it holds back, where it does. lockdown: methods that are refused while the configuration is locked.
     """
 
-    __slots__ = ("allow", "applies_to", "body", "collection", "head", "items", "template", "type", "uri", "writable")
+    __slots__ = (
+        "allow",
+        "applies_to",
+        "body",
+        "collection",
+        "container",
+        "handlers",
+        "head",
+        "items",
+        "lockdown",
+        "settings",
+        "template",
+        "type",
+        "uri",
+        "writable",
+    )
 
     def __init__(self, uri: str, type_: str, template: dict[str, Any], body: Body, resource: Resource | None) -> None:
         self.uri, self.type, self.template, self.body = uri, type_, template, body
         self.items = resource.items if resource else ""
+        self.container = uri.removesuffix("/*")
         self.applies_to = resource.applies_to if resource else ""
         self.collection = type_.split(".")[0].endswith("Collection")
         self.writable: dict[str, WritableFacts] = resource.writable if resource else {}
-        methods = ["GET", "HEAD"]
+        self.handlers: dict[str, str] = resource.handlers if resource else {}
+        self.settings: Settings | None = resource.settings if resource else None
+        self.lockdown = frozenset(resource.lockdown) if resource else frozenset()
+        # No schema of a settings resource knows its DELETE, and DMTF's validator compares Allow with the schema.
+        advertised = [method for method in self.handlers if method != "DELETE" or self.settings is None]
+        methods = ["GET", "HEAD", *advertised]
         if self.items and self.collection:
             methods += ["POST"] if self.items in CREATABLE else []
-        elif self.items in CREATABLE:
+        elif self.items in DELETABLE:
             methods += ["DELETE"]
         if self.writable:
             methods.append("PATCH")
-        self.allow = ", ".join(methods)
+        self.allow = ", ".join(dict.fromkeys(methods))
         self.head = (
             b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\nAllow: "
             + self.allow.encode()
@@ -56,29 +98,71 @@ class Node:
         )
 
 
-ITEMS = frozenset({"accounts", "sessions"})
+ITEMS = frozenset({"accounts", "firmware", "jobs", "log", "roles", "sessions", "tasks"})
 """What dynamic collections can hold."""
 
-CREATABLE = frozenset({"sessions"})
-"""Dynamic collections whose members clients create and delete."""
+EMBEDDED = frozenset({"log"})
+"""Dynamic collections that show their members in full (Redfish.AutoExpand)."""
+
+CREATABLE = frozenset({"accounts", "roles", "sessions"})
+"""Dynamic collections in which clients create members."""
+
+DELETABLE = frozenset({"accounts", "jobs", "roles", "sessions", "tasks"})
+"""Dynamic collections whose members clients delete."""
 
 
 class Tree:
     """What all BMCs of one profile share.
 
     nodes: URI without trailing slash -> node. items: URI of a dynamic collection -> template of its members.
-    item_uris: what a dynamic collection holds ('sessions') -> its URI. actions: target URI -> action.
+    dynamic: URIs of dynamic collections. known: URIs of all resources of the profile. logs: URI of a collection of
+    entries -> the log. actions: target URI -> action.
+    components: name -> piece of firmware. software: name -> node of its inventory item, whose uri is the first one.
+    inventory: URI of the collection of these items, '' without one. update_service: URI of the resource that says how
+    updates are taken, '' without one. updates: how.
+    settings: URI of a settings resource -> what it holds back. reactions: happening -> where, and what follows there.
+    job_queue: URI of the first collection of jobs, '' without one.
     metadata, service_document: the two OData documents, encoded.
     """
 
-    __slots__ = ("actions", "bind", "head", "item_uris", "items", "metadata", "nodes", "readings", "service_document")
+    __slots__ = (
+        "actions",
+        "bind",
+        "components",
+        "dynamic",
+        "head",
+        "inventory",
+        "items",
+        "job_queue",
+        "known",
+        "logs",
+        "metadata",
+        "nodes",
+        "reactions",
+        "readings",
+        "service_document",
+        "settings",
+        "software",
+        "update_service",
+        "updates",
+    )
 
     def __init__(self, head: Head, bind: Binder) -> None:
         self.head = head
         self.bind = bind
         self.nodes: dict[str, Node] = {}
         self.items: dict[str, Node] = {}
-        self.item_uris: dict[str, str] = {}
+        self.dynamic: frozenset[str] = frozenset()
+        self.known: frozenset[str] = frozenset()
+        self.logs: dict[str, Log] = {}
+        self.components: dict[str, Component] = {}
+        self.software: dict[str, Node] = {}
+        self.inventory = ""
+        self.update_service = ""
+        self.updates = Updates()
+        self.job_queue = ""
+        self.settings: dict[str, Settings] = {}
+        self.reactions: dict[str, list[tuple[str, Reaction]]] = {}
         self.actions: dict[str, Action] = {}
         self.readings: dict[str, Reading] = {}
         self.metadata = b""
@@ -90,6 +174,18 @@ class Tree:
         def resolve(text: str) -> Hole:
             hole = parse_hole(text)
             name, _, target = hole.name.partition(":")
+            if name in ("members", "count") and target not in self.dynamic:
+                raise TemplateError(f"${{{hole.name}}}: {target or 'nothing'} is not a dynamic collection")
+            if name.startswith("firmware.") and name.split(".")[1] not in self.components:
+                raise TemplateError(f"${{{hole.name}}}: there is no such component")
+            if name == "pending":
+                if uri not in self.settings:
+                    raise TemplateError(f"${{{hole.name}}}: {uri} has no settings")
+                return Hole(f"pending:{self.settings[uri].of}#{target}")
+            if name == "value" and not (target.partition("#")[2] and target.partition("#")[0] in self.known):
+                raise TemplateError(f"${{{hole.name}}} must be ${{value:URI#PROPERTY}} of a resource that is there")
+            if name == "pending.reset":
+                return Hole(f"pending.reset:{uri}")
             if name not in ("reading", "reading.state"):
                 return hole
             reading = self.readings.get(target or uri)
@@ -104,7 +200,11 @@ def compile_tree(profile: Profile, bind: Binder) -> Tree:
     """Compile a profile. Raises ProfileError for a directive, hole or link that cannot work."""
     tree = Tree(profile.head, bind)
     resources = profile.resources
+    tree.dynamic = frozenset({uri for uri, resource in resources.items() if resource.items and resource.collection})
     templates = _Linker(resources).templates()
+    _take_firmware(tree, resources)
+    tree.known = frozenset(resources)
+    tree.settings = {uri: resource.settings for uri, resource in resources.items() if resource.settings is not None}
     number = 0
     for uri, resource in resources.items():
         if resource.reading is not None:
@@ -117,20 +217,31 @@ def compile_tree(profile: Profile, bind: Binder) -> Tree:
         owner = resources.get(uri)
         if owner and owner.items and owner.items not in ITEMS:
             raise owner.error(f"items: {owner.items} is not one of {', '.join(sorted(ITEMS))}")
-        try:
-            body = tree.body(template, uri)
-        except TemplateError as error:
-            raise (owner.error(str(error)) if owner else ProfileError(f"{uri}: {error}")) from error
+        if owner and owner.collection and owner.items in EMBEDDED and f"{uri}/*" not in resources:
+            raise owner.error(f"items: {owner.items} needs {uri}/*, which says what the members look like")
+        if owner and uri.endswith("/*") and (uri[:-2] not in tree.dynamic or resources[uri[:-2]].items != owner.items):
+            raise owner.error(f"needs the collection {uri[:-2]} with items: {owner.items or 'KIND'}")
+        if owner and owner.items == "firmware" and uri.endswith("/*"):
+            _add_software(tree, uri, template, owner)
+            continue
+        body = _body(tree, uri, template, owner)
         node = Node(uri, template["@odata.type"][1:], template, body, owner)
         if uri.endswith("/*"):
             tree.items[uri[:-2]] = node
-            tree.item_uris[node.items] = uri[:-2]
         else:
             tree.nodes[uri] = node
+        if node.items == "jobs" and node.collection:
+            tree.job_queue = tree.job_queue or uri
+        if owner and owner.items == "log" and owner.collection:
+            tree.logs[uri] = owner.log or Log()
+        elif owner and owner.log is not None:
+            raise owner.error("log belongs to a collection with items: log")
         if owner:
             for name, parameters in owner.actions.items():
                 target = action_target(uri, name)
-                tree.actions[target] = Action(uri, name, parameters)
+                tree.actions[target] = Action(uri, name, parameters, name in owner.lockdown)
+        for reaction in (*DEFAULTS.get(node.type.split(".")[0], ()), *(owner.reactions if owner else ())):
+            tree.reactions.setdefault(reaction.on, []).append((uri, reaction))
     tree.metadata = odata.metadata([template["@odata.type"][1:] for template in templates.values()])
     if "Sessions" not in templates[ROOT].get("Links", {}):
         raise resources[ROOT].error("needs Links.Sessions")
@@ -138,8 +249,47 @@ def compile_tree(profile: Profile, bind: Binder) -> Tree:
     return tree
 
 
+def _take_firmware(tree: Tree, resources: dict[str, Resource]) -> None:
+    for uri, resource in resources.items():
+        if resource.updates is not None:
+            tree.update_service, tree.updates = uri, resource.updates
+        if resource.collection and resource.items == "firmware":
+            if f"{uri}/*" not in resources:
+                raise resource.error(f"items: firmware needs {uri}/*, which says what the members look like")
+            tree.inventory, tree.components = uri, resource.components
+            for problem in software.problems(resource.components):
+                raise resource.error(problem)
+        elif resource.components:
+            raise resource.error("components belong to a collection with items: firmware")
+
+
+def _add_software(tree: Tree, uri: str, template: dict[str, Any], resource: Resource) -> None:
+    """The inventory items: one template, filled in for each component."""
+    for name, component in tree.components.items():
+        try:
+            own: dict[str, Any] = _substitute(template, software.facts(tree.components, name), _ITEM)
+        except KeyError as error:
+            raise resource.error(f"there is no hole ${{item.{error.args[0]}}}") from error
+        place = f"{uri[:-2]}/{software.item_id(component, software.first_version(tree.components, name))}"
+        node = Node(place, own["@odata.type"][1:], own, _body(tree, place, own, resource), resource)
+        tree.nodes[place] = tree.software[name] = node
+
+
+def _body(tree: Tree, uri: str, template: dict[str, Any], resource: Resource | None) -> Body:
+    try:
+        return tree.body(template, uri)
+    except TemplateError as error:
+        raise (resource.error(str(error)) if resource else ProfileError(f"{uri}: {error}")) from error
+
+
+_ASIDE = frozenset({"SOC.ForceReset"})
+"""Actions whose target the vendor put beside Actions instead of into it."""
+
+
 def action_target(uri: str, name: str) -> str:
     """{uri}/Actions/ComputerSystem.Reset, or {uri}/Actions/Oem/X.Y for the name Oem.X.Y (DSP0266 7.11)."""
+    if name in _ASIDE:
+        return f"{uri}/{name}"
     oem = name.startswith("Oem.")
     return f"{uri}/Actions/{'Oem/' if oem else ''}{name.removeprefix('Oem.')}"
 
@@ -169,7 +319,8 @@ class _Linker:
         for uri in templates:
             self._link_from_parent(uri, templates)
         for uri, template in templates.items():
-            if template["@odata.type"] == _LOG_ENTRIES:
+            resource = self._resources.get(uri)
+            if template["@odata.type"] == _LOG_ENTRIES and not (resource and resource.items):
                 template["Members"] = [_embedded(templates[member]) for member in self._members(uri)]
         return templates
 
@@ -219,8 +370,8 @@ class _Linker:
         }
         if resource is not None and resource.items:
             links: dict[str, Any] = {
-                "Members": f"${{members.{resource.items}}}",
-                "Members@odata.count": f"${{count.{resource.items}}}",
+                "Members": f"${{members:{uri}}}",
+                "Members@odata.count": f"${{count:{uri}}}",
             }
         else:
             links = {"Members": [_link(member) for member in members], "Members@odata.count": len(members)}
@@ -289,32 +440,35 @@ class _Linker:
         rows = []
         for index, uri in enumerate(self._matching(item["$for"], resource)):
             scope = {"uri": uri, "id": uri.rpartition("/")[2], "index": index}
-            rows.append(self._directives(_substitute(item["item"], scope), resource))
+            rows.append(self._directives(_substitute(item["item"], scope, _ROW), resource))
         return rows
 
 
-def _actions(path: str, declared: dict[str, dict[str, list[str] | None]]) -> dict[str, Any]:
+def _actions(path: str, declared: dict[str, dict[str, ParameterFacts]]) -> dict[str, Any]:
     """The Actions object of a resource (DSP0266 9.5.8): OEM actions stand below Oem."""
     actions: dict[str, Any] = {}
     for name, parameters in declared.items():
         entry: dict[str, Any] = {"target": action_target(path, name)}
-        for parameter, values in parameters.items():
-            if values is not None:
-                entry[f"{parameter}@Redfish.AllowableValues"] = values
+        for parameter, facts in parameters.items():
+            if parameter == "@Redfish.OperationApplyTime":
+                entry[f"{parameter}Support"] = {"@odata.type": _APPLY_TIMES, "SupportedValues": facts.values}
+            elif facts.values is not None:
+                entry[f"{parameter}@Redfish.AllowableValues"] = facts.values
         place = actions.setdefault("Oem", {}) if name.startswith("Oem.") else actions
         place[f"#{name.removeprefix('Oem.')}"] = entry
     return actions
 
 
-def _substitute(value: Any, scope: dict[str, Any]) -> Any:
+def _substitute(value: Any, scope: dict[str, Any], pattern: re.Pattern[str]) -> Any:
+    """Fill in names of a scope; a text that is nothing but one name becomes its value. Raises KeyError."""
     if isinstance(value, str):
-        whole = re.fullmatch(r"<(uri|id|index)>", value)
+        whole = pattern.fullmatch(value)
         if whole:
             return scope[whole[1]]
-        return re.sub(r"<(uri|id|index)>", lambda match: str(scope[match[1]]), value)
+        return pattern.sub(lambda match: str(scope[match[1]]), value)
     if isinstance(value, dict):
-        return {key: _substitute(item, scope) for key, item in value.items()}
-    return [_substitute(item, scope) for item in value] if isinstance(value, list) else value
+        return {key: _substitute(item, scope, pattern) for key, item in value.items()}
+    return [_substitute(item, scope, pattern) for item in value] if isinstance(value, list) else value
 
 
 def _embedded(template: dict[str, Any]) -> dict[str, Any]:

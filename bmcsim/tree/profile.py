@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from bmcsim.tree.reactions import Reaction
 from bmcsim.tree.source import Path_, ProfileError, Source, deep_merge
 
 _PLACE = re.compile(r"(?<!\$)\{([a-z_][a-z0-9_]*)((?:[+*-]\d+)*)(?::([^{}]+))?\}")
@@ -23,6 +24,13 @@ _MSGSPEC_PATH = re.compile(r"^(.*) - at `\$\.?(.*)`$")
 _URI = re.compile(r"/redfish/v1(?:/[^/\s?#]+)*")
 _MAX_REPEAT = 4096
 _MAX_DEPTH = 8
+
+Method = Literal["POST", "PATCH", "PUT", "DELETE"]
+Applies = Literal["immediate", "bmc_reset", "power_cycle", "boot"]
+UploadKind = Literal["raw", "multipart"]
+
+
+ResetMode = Literal["close", "503", "hang", "staged"]
 
 
 class Account(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +48,8 @@ class Timings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     power_on: from the command until PowerState is On. reboot: from the command until the firmware hands over.
     power_on_os_ready: from then until the operating system runs. power_off_graceful: its shutdown.
     power_off_force: how long PowerState stays Off in a power cycle. bmc_reset: how long Manager.Reset takes.
+    firmware_upgrade: how long an update runs. jitter: up to which part of itself a BMC reset or update takes longer.
+    job: how long a job runs that needs no boot.
     """
 
     power_on: float = 2.0
@@ -50,6 +60,8 @@ class Timings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bmc_reset: float = 90.0
     firmware_upgrade: float = 2.0
     bmc_ssh_ready_offset: float = 0.0
+    job: float = 20.0
+    jitter: float = 0.0
 
 
 class Roles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +71,27 @@ class Roles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     system: str = ""
 
 
+class VendorMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message of a vendor's own registry. id: with registry and version, such as IDRAC.2.7.RAC0218."""
+
+    id: str
+    message: str
+    severity: Literal["OK", "Warning", "Critical"] = "Critical"
+    resolution: str = "None."
+
+
+class Lockdown(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What locks a BMC's configuration: a property of a resource, as keys one below the other, and its value.
+
+    Resources say themselves what is refused then (`lockdown`). message: what the vendor says in the 403.
+    """
+
+    uri: str
+    property: list[str]
+    value: str
+    message: VendorMessage
+
+
 class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How this vendor's firmware answers where vendors differ.
 
@@ -66,7 +99,19 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     factory_password_reads: what an account on its factory password may read.
     reset_conflict: status of a reset that the power state does not allow.
     password_min, password_max: accepted length of a new password, in characters.
-    session_limit: sessions at a time; one more is refused with 503.
+    password_history: how many former passwords, beside the present one, an account may not take again; 0: any may be.
+    password_change_ends_sessions: a new password ends the sessions of its account, except the one that set it.
+    ignores_pinned_password: it starts on its factory password, whatever password a fleet gives.
+    account_limit: accounts at a time. account_ids: what names a new account in its URI.
+    user_name_max: length of a user name. user_name_marks: what it may have beside ASCII letters and digits.
+    session_limit: sessions at a time. session_full: what becomes of one more: 503, or the oldest one ends.
+    session_full_message: what the vendor adds to that 503.
+    while_resetting: what a client meets while the BMC resets (machine/bmc_reset.py has the phases).
+    reset_conflict_message, media_in_use_message, media_unreachable_message: what the vendor says instead of the
+    standard's message. media_empty_message: what it says to an eject of nothing, which is fine without it.
+    boot_options_follow_order: whether the boot options are listed in boot order.
+    clock_drift: seconds per day by which the BMC's clock is too fast, counted from its start.
+    lockdown: what locks the configuration.
     """
 
     factory_password_everywhere: bool = False
@@ -74,7 +119,24 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     factory_password_reads: Literal["account_service", "own_account"] = "account_service"
     password_min: int = 0
     password_max: int = 40
+    password_history: int = 0
+    password_change_ends_sessions: bool = False
+    ignores_pinned_password: bool = False
+    account_limit: int = 16
+    account_ids: Literal["number", "name"] = "number"
+    user_name_max: int = 32
+    user_name_marks: str = "_-.@"
     session_limit: int = 64
+    session_full: Literal["refuse", "drop_oldest"] = "refuse"
+    session_full_message: VendorMessage | None = None
+    while_resetting: ResetMode = "close"
+    reset_conflict_message: VendorMessage | None = None
+    media_in_use_message: VendorMessage | None = None
+    media_unreachable_message: VendorMessage | None = None
+    media_empty_message: VendorMessage | None = None
+    boot_options_follow_order: bool = False
+    clock_drift: float = 0.0
+    lockdown: Lockdown | None = None
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,7 +170,11 @@ class WritableFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client may write to one property.
 
     type: JSON type; 'attributes' is a table whose present keys may be written with values of their present type.
-    values: the allowed values, or $KEY for the list that stands at KEY of the same resource.
+    values: the allowed values, or $KEY for the list that stands at KEY of the same resource, or, for a settings
+    resource, of the one that it sets.
+    not_below: name of another number of the resource that this one may not be less than.
+    pattern: regular expression of the whole text. choices: attribute -> its allowed values, any where it is not named.
+    read_only: attributes that cannot be written.
     """
 
     type: Literal["string", "boolean", "integer", "number", "strings", "attributes"]
@@ -117,6 +183,103 @@ class WritableFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max: float | None = None
     max_length: int = 1024
     nullable: bool = False
+    not_below: str = ""
+    pattern: str = ""
+    choices: dict[str, list[str]] = {}
+    read_only: list[str] = []
+
+
+class ParameterFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A parameter of an action. values: the allowed ones, None for any. ignore_case: they are taken in any case."""
+
+    type: Literal["string", "boolean", "integer", "number", "strings", "object"] = "string"
+    values: list[str] | None = None
+    required: bool = False
+    ignore_case: bool = False
+
+
+class PasswordFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A password of the system's firmware. current: the attribute by which a PATCH proves that its sender knows the
+    present one, '' where only Bios.ChangePassword sets it. factory: as the system left the factory, '' for none."""
+
+    current: str = ""
+    factory: str = ""
+    max_length: int = 32
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a settings resource holds back until its time (DSP0266 9.10).
+
+    of: URI of the resource that gets it. apply_times: what a client may ask for. job: type of the job that carries it
+    out, '' where none is needed. target: what the job is about, as its name says. passwords: name -> facts.
+    committed: what the vendor says to a change while a job waits. wrong_password: and to a wrong present password.
+    """
+
+    of: str
+    apply_times: tuple[Literal["OnReset", "Immediate"], ...] = ("OnReset",)
+    job: str = ""
+    target: str = ""
+    passwords: dict[str, PasswordFacts] = {}
+    committed: VendorMessage | None = None
+    wrong_password: VendorMessage | None = None
+
+
+class Component(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A piece of firmware, as an item of the inventory shows it.
+
+    id: of the item, with ${version} where the version is part of it. version: the one it starts with. version_of: name
+    of another component that this item shows too; what becomes of that one becomes of this one.
+    related: URIs of what it runs on. updateable: whether Targets may name it. applies: when a new version counts.
+    takes: how many times `firmware_upgrade` an update runs. matches: words in the name of a file that is an image of
+    it, beside its own name. comes_with: name of a component whose image brings this one along.
+    """
+
+    id: str
+    title: str
+    version: str | int = ""
+    version_of: str = ""
+    manufacturer: str = ""
+    software_id: str = ""
+    related: list[str] = []
+    updateable: bool = True
+    applies: Applies = "immediate"
+    takes: float = 1.0
+    matches: list[str] = []
+    comes_with: str = ""
+
+
+class Updates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How an update service takes updates.
+
+    uploads: URI of a POST -> what its body is. task_id: Id of a task, # for each digit of its number.
+    location: which URI of the task an update answers with. tasks_survive_reset: whether an update goes on while the
+    BMC itself is reset; else it fails. second: what becomes of an update that comes while another one runs; 'queue':
+    it waits for its turn, and updates are jobs among the others.
+    """
+
+    uploads: dict[str, UploadKind] = {}
+    task_id: str = "#"
+    location: Literal["monitor", "task"] = "monitor"
+    tasks_survive_reset: bool = False
+    second: Literal["refuse", "queue"] = "refuse"
+
+
+class LogKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a log writes down. on: a happening (machine/actions.py). initially: there from the beginning, once."""
+
+    on: str
+    message: str
+    id: str = ""
+    severity: Literal["OK", "Warning", "Critical"] = "OK"
+    origin: str = ""
+    initially: bool = False
+
+
+class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A log. keep: entries before the oldest is forgotten."""
+
+    keep: Annotated[int, msgspec.Meta(ge=1)] = 100
+    records: list[LogKind] = []
 
 
 class Resource:
@@ -126,12 +289,19 @@ class Resource:
         "actions",
         "applies_to",
         "collection",
+        "components",
+        "handlers",
         "items",
         "link",
+        "lockdown",
+        "log",
         "properties",
+        "reactions",
         "reading",
+        "settings",
         "source",
         "type",
+        "updates",
         "uri",
         "where",
         "writable",
@@ -150,11 +320,20 @@ class Resource:
         self.items: str = self._take(own, "items", str, "")
         self.applies_to: str = self._take(own, "applies_to", str, "")
         self.link: str | bool = self._take(own, "link", str | bool, True)
+        self.log: Log | None = self._take(own, "log", Log | None, None)
+        self.components: dict[str, Component] = self._take(own, "components", dict[str, Component], {})
+        self.updates: Updates | None = self._take(own, "updates", Updates | None, None)
         self.reading: ReadingFacts | None = self._take(own, "reading", ReadingFacts | None, None)
-        self.actions: dict[str, dict[str, list[str] | None]] = self._take(
-            own, "actions", dict[str, dict[str, list[str] | None]], {}
-        )
+        declared = self._take(own, "actions", dict[str, dict[str, list[str] | ParameterFacts | None]], {})
+        self.actions: dict[str, dict[str, ParameterFacts]] = {
+            action: {name: _parameter(facts) for name, facts in parameters.items()}
+            for action, parameters in declared.items()
+        }
+        self.handlers: dict[str, str] = self._take(own, "handlers", dict[Method, str], {})
         self.writable: dict[str, WritableFacts] = self._take(own, "writable", dict[str, WritableFacts], {})
+        self.settings: Settings | None = self._take(own, "settings", Settings | None, None)
+        self.reactions: list[Reaction] = self._take(own, "reactions", list[Reaction], [])
+        self.lockdown: list[str] = self._take(own, "lockdown", list[str], [])
         if bool(self.type) == bool(self.collection):
             raise source.error(where, "needs either type (such as Chassis.v1_25_0) or collection (such as Chassis)")
 
@@ -168,6 +347,11 @@ class Resource:
         return self.source.error(self.where, f"{self.uri}: {message}")
 
 
+def _parameter(facts: list[str] | ParameterFacts | None) -> ParameterFacts:
+    """A parameter as written: its values, nothing, or all there is to say."""
+    return facts if isinstance(facts, ParameterFacts) else ParameterFacts(values=facts)
+
+
 def check_keys(raw: Mapping[str, Any], source: Source, where: Path_) -> None:
     """Refuse a lower-case key of one block of a resource that the format does not have."""
     for key in raw:
@@ -176,7 +360,10 @@ def check_keys(raw: Mapping[str, Any], source: Source, where: Path_) -> None:
             raise source.error((*where, key), f"unknown key; a resource has {known}, and Redfish properties")
 
 
-_KEYS = ("type", "repeat", "when", "collection", "items", "link", "reading", "actions", "writable", "applies_to")
+_KEYS = (
+    "type", "repeat", "when", "collection", "items", "link", "log", "reading", "actions", "handlers", "writable",
+    "applies_to", "components", "updates", "settings", "reactions", "lockdown",
+)  # fmt: skip
 
 
 class Profile(msgspec.Struct, frozen=True):

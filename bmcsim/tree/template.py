@@ -71,11 +71,15 @@ class Binding(NamedTuple):
 
     volatile: the value can change during the life of the BMC.
     counts: a change of the value is a change of the resource, so the ETag follows it. Clocks do not count.
+    optional: where the function gives b'', the whole property is left out.
+    hidden: what the ETag follows although it is not shown; of a volatile binding that counts.
     """
 
     function: HoleFunction
     volatile: bool = False
     counts: bool = True
+    optional: bool = False
+    hidden: HoleFunction | None = None
 
 
 Binder = Callable[[Hole], Binding]
@@ -103,6 +107,21 @@ def _inside(function: HoleFunction) -> HoleFunction:
     return characters
 
 
+def _optional(piece: bytes, function: HoleFunction) -> tuple[bytes, HoleFunction]:
+    """The encoded template up to a hole without the hole's key, and a function that gives key and value, or nothing."""
+    before, comma, key = piece.rpartition(b',"')
+    if not comma or not key.endswith(b'":'):
+        raise TemplateError("a hole that can be empty must be a whole property, and not the first one")
+
+    start = (comma + key).replace(b"%%", b"%")
+
+    def whole_property(bmc: Any, moment: Moment, item: Any) -> bytes:
+        value = function(bmc, moment, item)
+        return start + value if value else b""
+
+    return before, whole_property
+
+
 class Body:
     """An encoded JSON object with holes, and its entity tag.
 
@@ -110,7 +129,7 @@ class Body:
     its tag baked in; else the tag is recomputed with each rendering.
     """
 
-    __slots__ = ("_all_count", "_counting", "_etag", "_format", "_functions", "_seed", "_tag_at", "_whole")
+    __slots__ = ("_all_count", "_counting", "_etag", "_format", "_functions", "_hidden", "_seed", "_tag_at", "_whole")
 
     def __init__(self, template: dict[str, Any], bind: Binder, resolve: Callable[[str], Hole] = parse_hole) -> None:
         expressions: list[str] = []
@@ -146,6 +165,7 @@ class Body:
         self._etag = b"" if not tagged else prefix if counting else b'%s%08x"' % (prefix, self._seed)
         self._counting = tuple(counting) if tagged else ()
         self._all_count = len(counting) == len(bindings)
+        self._hidden = tuple([binding.hidden for binding in bindings if binding.hidden is not None])
         self._tag_at = -1
         functions: list[HoleFunction] = []
         pieces: list[bytes] = []
@@ -157,8 +177,11 @@ class Body:
                 pieces.append(texts[int(match[3])].replace(b"%", b"%%"))
                 continue
             if match[0] != _TAG:
-                function = bindings[int(match[1] or match[2])].function
-                functions.append(function if match[1] else _inside(function))
+                binding = bindings[int(match[1] or match[2])]
+                function = binding.function if match[1] else _inside(binding.function)
+                if binding.optional:
+                    pieces[-1], function = _optional(pieces[-1], function)
+                functions.append(function)
             elif counting:
                 self._tag_at = len(functions)
             else:
@@ -178,6 +201,8 @@ class Body:
         if not self._counting:
             return self._etag, self._format % tuple(values)
         counted = values if self._all_count else [values[number] for number in self._counting]
+        if self._hidden:
+            counted = [*counted, *[function(bmc, moment, item) for function in self._hidden]]
         etag = b'%s%08x"' % (self._etag, crc32(b",".join(counted), self._seed))
         values.insert(self._tag_at, _quoted(etag))
         return etag, self._format % tuple(values)

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
-from bmcsim.redfish.exchange import Response
+from bmcsim.machine.bmc_reset import Service
+from bmcsim.redfish.exchange import DROP, Response
 from bmcsim.tree.profile import Head
 from tests.conftest import PASSWORD, Client, basic, header, make_client, message_ids, tree_of
 
@@ -95,7 +97,7 @@ def test_e31_what_is_not_there_or_not_supported_is_never_500(profile: str) -> No
     for method in ("GET", "POST", "PATCH", "PUT", "DELETE"):
         missing = client.request(method, "/redfish/v1/Nope")
         assert (missing.status, message_ids(missing)) == (404, ["ResourceMissingAtURI"])
-    for path in ("/redfish/v1/", "/redfish/v1/Systems", facts(profile).roles.manager):
+    for path in ("/redfish/v1/", "/redfish/v1/Systems", "/redfish/v1/Managers"):
         refused = client.request("PUT", path, {"Name": "x"})
         assert (refused.status, message_ids(refused)) == (405, ["OperationNotAllowed"])
         assert header(refused, "Allow") == "GET, HEAD"
@@ -158,11 +160,11 @@ def test_c38_an_action_without_parameters_takes_any_empty_body_and_json_only(pro
     for body, content_type in ((None, b""), (b"", b"text/plain"), ({}, b"application/json")):
         client = make_client(profile)
         assert client.request("POST", target, body, content_type=content_type).status == 204
-        assert not client.bmc.available
+        assert client.bmc.state.service is Service.RESETTING
     client = make_client(profile)
     refused = client.request("POST", target, b"<reset/>", content_type=b"application/xml")
     assert (refused.status, message_ids(refused)) == (415, ["UnrecognizedRequestBody"])
-    assert client.bmc.available
+    assert client.bmc.state.service is Service.UP
 
 
 @every_profile
@@ -222,6 +224,87 @@ def test_c08_the_reset_types_are_those_of_the_hardware() -> None:
         for profile in PROFILES
     ]
     assert ("PushPowerButton" in offered[0], "PushPowerButton" in offered[1]) == (False, True)
+
+
+def reset_bmc(client: Client) -> None:
+    """Begin a reset of the BMC."""
+    target = f"{client.bmc.tree.head.roles.manager}/Actions/Manager.Reset"
+    assert client.request("POST", target, {"ResetType": "GracefulRestart"}).status == 204
+
+
+@every_profile
+def test_n07_a_changed_password_survives_a_reset_of_the_bmc(profile: str) -> None:
+    """After PATCH, reset and wait the new password works, and the one of before is refused."""
+    client = make_client(profile)
+    old, new = client.authorization, basic(facts(profile).accounts[0].user, "Rotated-2")
+    assert client.request("PATCH", own_account(profile), {"Password": "Rotated-2"}).status == 204
+    client.authorization = new
+    reset_bmc(client)
+    client.advance(facts(profile).timings.bmc_reset)
+    statuses = [client.request("GET", "/redfish/v1/Systems", authorization=one).status for one in (old, new)]
+    assert statuses == [401, 200]
+
+
+@every_profile
+def test_n15_a_reset_bmc_is_away_for_its_time_and_then_back_by_itself(profile: str) -> None:
+    """Asked every second, not even the root answers until the time is over; the host keeps its power."""
+    client, seconds = make_client(profile), facts(profile).timings.bmc_reset
+    reset_bmc(client)
+    for _ in range(int(seconds)):
+        for path, fields in (
+            ("/redfish/v1/", {"authorization": b""}),
+            ("/redfish/v1/Nope", {}),
+            ("/redfish/v1/Systems", {}),
+        ):
+            assert client.request("GET", path, **fields).delivery == DROP
+        client.advance(1)
+    assert client.request("GET", "/redfish/v1/", authorization=b"").status == 200
+    assert client.get(facts(profile).roles.system)["PowerState"] == "On"
+    assert client.bmc.state.resets == 1
+
+
+def test_c09_a_bmc_recovers_from_a_reset_in_stages() -> None:
+    """Closed, then 503 with Retry-After, then logins of 12 s; the root without credentials tells how far it is."""
+    client = make_client("dell_poweredge_r750")
+    behaviour = msgspec.structs.replace(client.bmc.shared.behaviour, while_resetting="staged")
+    client.bmc.shared = msgspec.structs.replace(client.bmc.shared, behaviour=behaviour)
+    reset_bmc(client)
+    probes = []
+    for _ in range(9):
+        probes.append(client.request("GET", "/redfish/v1/", authorization=b""))
+        client.advance(10 if len(probes) < 9 else 5)
+    assert [one.delivery for one in probes] == [DROP] * 6 + [None] * 3
+    assert [(one.status, header(one, "Retry-After")) for one in probes[6:]] == [(503, "30"), (503, "20"), (503, "10")]
+    assert client.request("GET", "/redfish/v1/", authorization=b"").status == 200
+    slow = client.request("GET", "/redfish/v1/Systems")
+    assert slow.delivery is not None
+    assert (slow.status, slow.delivery.delay, slow.delivery.keep) == (200, 12, None)
+    client.advance(5)
+    assert client.request("GET", "/redfish/v1/Systems").delivery is None
+
+
+@every_profile
+def test_n20_a_system_shows_what_it_goes_through(profile: str) -> None:
+    """Polled every 100 ms after On, PowerState and BootProgress go through their stages and skip none."""
+    client, system = make_client(profile), facts(profile).roles.system
+    target = client.get(system)["Actions"]["#ComputerSystem.Reset"]["target"]
+    assert client.request("POST", target, {"ResetType": "ForceOff"}).status == 204
+    assert client.get(system)["PowerState"] == "Off"
+    assert client.request("POST", target, {"ResetType": "On"}).status == 204
+    seen: list[tuple[str, str]] = []
+    for _ in range(int(facts(profile).timings.reboot * 10) + 1):
+        shown = client.get(system)
+        stage = shown["PowerState"], shown["BootProgress"]["LastState"]
+        if not seen or seen[-1] != stage:
+            seen.append(stage)
+        client.advance(0.1)
+    assert seen == [
+        ("PoweringOn", "PrimaryProcessorInitializationStarted"),
+        ("On", "MemoryInitializationStarted"),
+        ("On", "PCIResourceConfigStarted"),
+        ("On", "SystemHardwareInitializationComplete"),
+        ("On", "OSRunning"),
+    ]
 
 
 @every_profile

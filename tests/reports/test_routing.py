@@ -85,5 +85,7 @@ def test_two_bmcs_never_share_address_or_mac(fleet: Fleet) -> None:
 def test_the_registry_finds_by_id_mac_and_serial(fleet: Fleet) -> None:
     bmc = next(iter(fleet))
     assert fleet.by_id(bmc.id) is bmc
+    assert fleet.by_address(bmc.address) is bmc
+    assert fleet.by_address("192.0.2.99") is None
     assert fleet.by_mac(bmc.identity.bmc_mac) is bmc
     assert fleet.by_serial(bmc.identity.serial) is bmc

@@ -19,6 +19,7 @@ SESSION_SERVICE = "/redfish/v1/SessionService"
 SESSIONS = SESSION_SERVICE + "/Sessions"
 ACCOUNT_SERVICE = "/redfish/v1/AccountService"
 ACCOUNTS = ACCOUNT_SERVICE + "/Accounts"
+ROLES = ACCOUNT_SERVICE + "/Roles"
 OWN = ACCOUNTS + "/root"
 FACTORY = "0penBmc"
 
@@ -33,10 +34,12 @@ def dpu_with(*, password: str | None = PASSWORD, accounts: list[Account] | None 
     )
     tree = compile_tree(msgspec.structs.replace(profile, head=head), holes.bind)
     client = make_client("bluefield3", password=password)
-    client.bmc.tree = tree
-    client.bmc.accounts = Accounts.factory(
-        head.accounts, client.bmc.shared.hasher, head.behaviour.factory_password_everywhere, password
-    )
+    bmc = client.bmc
+    accounts = Accounts.factory(head.accounts, bmc.shared.hasher, head.behaviour.factory_password_everywhere, password)
+    bmc.tree = tree
+    bmc.shared = msgspec.structs.replace(bmc.shared, tree=tree, accounts=accounts, behaviour=head.behaviour)
+    bmc.become(client.clock.now(), accounts=accounts)
+    bmc.committed()
     return client
 
 

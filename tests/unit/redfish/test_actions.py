@@ -5,7 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from bmcsim.machine.actions import SetTimer
+from bmcsim.machine.actions import DropSessions, Happened, Happening
+from bmcsim.machine.bmc_reset import Service
 from bmcsim.machine.power import Power
 from bmcsim.redfish.actions import HANDLERS
 from tests.conftest import Client, header, message_ids
@@ -20,7 +21,9 @@ def test_every_action_that_a_resource_advertises_has_a_handler(profile: str, req
     client: Client = request.getfixturevalue(profile)
     targets = []
     for path in client.bmc.tree.nodes:
-        for name, action in client.get(path).get("Actions", {}).items():
+        shown = client.get(path).get("Actions", {})
+        oem = {f"Oem.{name.removeprefix('#')}": action for name, action in shown.pop("Oem", {}).items()}
+        for name, action in {**shown, **oem}.items():
             assert name.removeprefix("#") in HANDLERS
             assert client.request("GET", action["target"]).status == 405
             targets.append(action["target"])
@@ -30,8 +33,16 @@ def test_every_action_that_a_resource_advertises_has_a_handler(profile: str, req
 def test_an_action_answers_204_and_what_it_sets_in_motion(dpu: Client) -> None:
     response = dpu.request("POST", RESET, {"ResetType": "GracefulShutdown"})
     assert (response.status, response.body) == (204, b"")
-    assert list(response.actions) == [SetTimer("power", 0.0)]
+    assert list(response.actions) == []
+    assert dpu.bmc.state.timers == {"power": 0.0}
     assert header(response, "OData-Version") == "4.0"
+
+
+def test_an_action_tells_what_happened_and_whose_sessions_end(dpu: Client) -> None:
+    response = dpu.request("POST", RESET, {"ResetType": "ForceOff"})
+    assert list(response.actions) == [Happened(Happening.SYSTEM_POWERED_OFF)]
+    response = dpu.request("POST", MANAGER_RESET)
+    assert list(response.actions) == [Happened(Happening.BMC_RESETTING), DropSessions()]
 
 
 @pytest.mark.parametrize("path", [RESET, RESET + "/"])
@@ -77,7 +88,7 @@ def test_a_deeply_nested_parameter_is_an_error_of_the_client(dpu: Client, depth:
 
 def test_a_body_is_not_needed_where_no_parameter_is(dpu: Client) -> None:
     assert dpu.request("POST", MANAGER_RESET).status == 204
-    assert not dpu.bmc.available
+    assert dpu.bmc.state.service is Service.RESETTING
 
 
 def test_without_a_body_a_needed_parameter_is_missing(dpu: Client) -> None:
@@ -90,18 +101,24 @@ def test_without_a_body_a_needed_parameter_is_missing(dpu: Client) -> None:
 def test_a_body_of_another_media_type_is_not_read(dpu: Client, path: str, media: bytes) -> None:
     response = dpu.request("POST", path, b'{"ResetType": "ForceRestart"}', content_type=media)
     assert (response.status, message_ids(response)) == (415, ["UnrecognizedRequestBody"])
-    assert dpu.bmc.available
+    assert dpu.bmc.state.service is Service.UP
     assert dpu.bmc.power is Power.RUNNING
 
 
 @pytest.mark.parametrize(
     ("power", "reset"),
-    [(Power.RUNNING, "On"), (Power.OFF, "ForceOff"), (Power.OFF, "GracefulRestart"), (Power.CYCLING, "On")],
+    [
+        (Power.RUNNING, "On"),
+        (Power.OFF, "ForceOff"),
+        (Power.OFF, "GracefulRestart"),
+        (Power.OFF, "Nmi"),
+        (Power.CYCLING, "On"),
+    ],
 )
 @pytest.mark.parametrize("status", [409, 400])
 def test_a_reset_that_the_power_state_does_not_allow_is_a_conflict(power: Power, reset: str, status: int) -> None:
     client = dpu_with(reset_conflict=status)
-    client.bmc.power = power
+    client.bmc.become(client.clock.now(), power=power)
     response = client.request("POST", RESET, {"ResetType": reset})
     assert (response.status, message_ids(response)) == (status, ["ResourceInUse"])
     assert client.bmc.power is power

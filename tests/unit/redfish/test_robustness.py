@@ -7,13 +7,26 @@ import orjson
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from bmcsim.redfish.exchange import Head, Request
+from bmcsim.machine.bmc_reset import Service
+from bmcsim.redfish.exchange import DROP, Head, Request
 from bmcsim.redfish.service import handle
 from tests.conftest import PASSWORD, Client, basic, make_client, tree_of
-from tests.unit.redfish.conftest import OWN, PROTOCOL, SESSION_SERVICE, SESSIONS, SYSTEM, login
+from tests.unit.redfish.conftest import (
+    ACCOUNT_SERVICE,
+    ACCOUNTS,
+    OWN,
+    PROTOCOL,
+    ROLES,
+    SESSION_SERVICE,
+    SESSIONS,
+    SYSTEM,
+    login,
+)
 
 KNOWN = [*tree_of("bluefield3").nodes, *tree_of("bluefield3").actions, OWN, SESSIONS + "/1", SESSIONS + "/Members"]
-WRITABLE = [PROTOCOL, SESSION_SERVICE, SYSTEM, SYSTEM + "/Settings", OWN, SESSIONS, *tree_of("bluefield3").actions]
+ACCOUNTING = [ACCOUNT_SERVICE, ACCOUNTS, OWN, ROLES, ROLES + "/Operator"]
+WRITABLE = [PROTOCOL, SESSION_SERVICE, SYSTEM, SYSTEM + "/Settings", SESSIONS, *tree_of("bluefield3").actions]
+WRITABLE += ACCOUNTING
 
 # Names and values that are looked for, so that generated bodies and queries get behind the first check.
 NAMES = [
@@ -24,11 +37,32 @@ NAMES = [
     "SessionTimeout",
     "Password",
     "UserName",
+    "RoleId",
+    "Enabled",
+    "Locked",
+    "PasswordExpiration",
+    "AccountTypes",
+    "AssignedPrivileges",
+    "AccountLockoutDuration",
     "ResetType",
     "Id",
     "@odata.id",
 ]
-VALUES = ["root", PASSWORD, "Pxe", "On", "ForceOff", "${serial}", "${nope}", "\0000\0", "\0tag\0", "%s", "", "Boot0000"]
+VALUES = [
+    "root",
+    PASSWORD,
+    "Operator",
+    "Pxe",
+    "On",
+    "ForceOff",
+    "${serial}",
+    "${nope}",
+    "\0000\0",
+    "\0tag\0",
+    "%s",
+    "",
+    "Boot0000",
+]
 TOKENS = ["$expand=", ".", "*", "~", "($levels=", "1", "6", "99", ")", "&", "=", "$top", "only", "%24", "%", "+", "a"]
 
 METHODS = st.sampled_from(["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"]) | st.text(max_size=8)
@@ -82,6 +116,10 @@ def check(client: Client, request: Request) -> int:
     """Send a request and check the answer; its status."""
     response = handle(client.bmc, request)
     client.driver.execute(client.bmc, response.actions)
+    if response.delivery is not None:
+        assert response.delivery == DROP
+        assert client.bmc.state.service is Service.RESETTING
+        return response.status
     assert 200 <= response.status < 600
     assert response.status != 500
     assert response.head.endswith(b"\r\n")
@@ -110,8 +148,8 @@ def test_whatever_was_written_everything_can_still_be_read(requests: list[tuple[
     head = Head(token=login(client)[0], content_type=b"application/json")
     for method, path, body in requests:
         check(client, Request(method, path, client.clock.now(), head, "", body))
-        client.advance(1.0)
+        client.advance(1.0 if client.bmc.plain else 100.0)
     client.advance(1000.0)
-    client.bmc.set_password("root", PASSWORD)
+    client.bmc.set_password("root", PASSWORD, client.clock.now())
     for path in client.bmc.tree.nodes:
         assert check(client, Request("GET", path, client.clock.now(), Head(basic("root", PASSWORD)))) == 200, path

@@ -3,8 +3,10 @@
 import pytest
 
 from bmcsim.machine import holes
+from bmcsim.machine.actions import Happening
 from bmcsim.redfish.actions import HANDLERS
-from bmcsim.tree.check import links_of, problems
+from bmcsim.redfish.handlers import NODES
+from bmcsim.tree.check import Known, links_of, problems
 from bmcsim.tree.compile import compile_tree
 from bmcsim.tree.profile import load
 from tests.unit.tree.conftest import TINY, Write
@@ -13,7 +15,7 @@ from tests.unit.tree.conftest import TINY, Write
 def found(path: str) -> list[str]:
     """The problems of a profile."""
     profile = load(path)
-    return problems(profile, compile_tree(profile, holes.bind), HANDLERS)
+    return problems(profile, compile_tree(profile, holes.bind), Known(HANDLERS, NODES, tuple(Happening)))
 
 
 def test_the_tiny_profile_has_no_problem(write: Write) -> None:
@@ -99,6 +101,32 @@ def test_a_reset_that_the_power_machine_does_not_know_is_found(write: Write, val
     assert "ResetType" in one
 
 
+def test_a_reset_to_defaults_of_a_kind_that_there_is_not_is_found(write: Write) -> None:
+    reset = "Manager.Reset: {ResetType: [GracefulRestart]}"
+    with_defaults = reset.replace("Manager.Reset:", "Manager.ResetToDefaults:")
+    (one,) = found(write(TINY.replace(reset, with_defaults)))
+    assert "ResetType needs some of PreserveNetwork, PreserveNetworkAndUsers, ResetAll" in one
+
+
+def test_a_number_that_is_compared_with_one_that_is_not_there_is_found(write: Write) -> None:
+    text = "$Boot.BootOrder}\n      HostedServices: {type: integer, nullable: true, not_below: Nope}\n"
+    (one,) = found(write(TINY.replace("$Boot.BootOrder}\n", text)))
+    assert "writable HostedServices may not be below Nope, which is not there" in one
+
+
 def test_links_are_found_at_any_depth_but_for_the_resource_itself() -> None:
     body = {"@odata.id": "/self", "A": {"@odata.id": "/a"}, "B": [{"C": {"@odata.id": "/c", "D": 1}}, "text"]}
     assert list(links_of(body)) == [("A", "/a"), ("B[0].C", "/c")]
+
+
+def test_a_log_of_something_that_never_happens_is_found(write: Write) -> None:
+    log = (
+        "  /redfish/v1/Managers/1/LogServices/A:\n    type: LogService.v1_7_0\n"
+        "  /redfish/v1/Managers/1/LogServices/A/Entries:\n    collection: LogEntry\n    items: log\n"
+        "    log: {records: [{on: SystemRested, message: x}]}\n"
+        "  /redfish/v1/Managers/1/LogServices/A/Entries/*:\n    type: LogEntry.v1_16_0\n    items: log\n"
+        "    EntryType: Event\n    Severity: ${item.severity}\n    Created: ${item.created}\n"
+    )
+    (problem,) = found(write(TINY + log))
+    assert "SystemRested never happens" in problem
+    assert "SystemReset" in problem

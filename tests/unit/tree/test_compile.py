@@ -7,7 +7,7 @@ import pytest
 
 from bmcsim.machine import holes
 from bmcsim.tree.compile import Action, compile_tree, pattern_of
-from bmcsim.tree.profile import load
+from bmcsim.tree.profile import Log, LogKind, ParameterFacts, load
 from bmcsim.tree.source import ProfileError
 from tests.unit.tree.conftest import HEAD, TINY, Compile, Write
 
@@ -56,7 +56,7 @@ def test_a_resource_says_its_envelope_differently_or_leaves_it_out(compiled: Com
         ("{type: A.v1_0_0, X: 1, writable: {X: {type: integer}}}", "GET, HEAD, PATCH"),
         ("{collection: A}", "GET, HEAD"),
         ("{collection: A, items: sessions}", "GET, HEAD, POST"),
-        ("{collection: A, items: accounts}", "GET, HEAD"),
+        ("{collection: A, items: accounts}", "GET, HEAD, POST"),
     ],
 )
 def test_allowed_methods_follow_from_the_facts(compiled: Compile, facts: str, allow: str) -> None:
@@ -147,13 +147,98 @@ def test_members_of_a_dynamic_collection_have_a_template(compiled: Compile) -> N
     uri = "/redfish/v1/SessionService/Sessions"
     collection, item = tree.nodes[uri], tree.items[uri]
     assert (collection.template["Members"], collection.template["Members@odata.count"]) == (
-        "${members.sessions}",
-        "${count.sessions}",
+        f"${{members:{uri}}}",
+        f"${{count:{uri}}}",
     )
     assert (item.template["@odata.id"], item.template["Id"]) == (f"{uri}/${{item.id}}", "${item.id}")
     assert (item.items, item.allow, item.collection) == ("sessions", "GET, HEAD, DELETE", False)
-    assert tree.item_uris == {"sessions": uri}
+    assert (collection.container, item.container) == (uri, uri)
+    assert tree.items.keys() == tree.dynamic == {uri}
+    assert tree.logs == {}
     assert uri + "/*" not in tree.nodes
+    assert tree.nodes["/redfish/v1/Systems/1"].container == "/redfish/v1/Systems/1"
+
+
+LOG = """\
+  /redfish/v1/Chassis/1/LogServices/{name}: {{type: LogService.v1_7_0}}
+  /redfish/v1/Chassis/1/LogServices/{name}/Entries:
+    collection: LogEntry
+    items: log
+  /redfish/v1/Chassis/1/LogServices/{name}/Entries/*:
+    type: LogEntry.v1_16_0
+    items: log
+    Message: ${{item.message}}
+"""
+ENTRIES = "/redfish/v1/Chassis/1/LogServices/{name}/Entries"
+
+
+def test_each_log_is_a_dynamic_collection_of_its_own(compiled: Compile) -> None:
+    first, second = (ENTRIES.format(name=name) for name in ("A", "B"))
+    facts = "log: {keep: 7, records: [{on: Nmi, message: M, id: I, severity: Warning, origin: /x}]}"
+    other = LOG.format(name="B").replace("    items: log\n", f"    items: log\n    {facts}\n", 1)
+    tree = compiled(LOG.format(name="A") + other)
+    assert tree.logs == {first: Log(), second: Log(7, [LogKind("Nmi", "M", "I", "Warning", "/x")])}
+    assert {first, second} < tree.dynamic
+    for uri in (first, second):
+        assert tree.nodes[uri].template["Members"] == f"${{members:{uri}}}"
+        assert tree.nodes[uri].template["Members@odata.count"] == f"${{count:{uri}}}"
+        assert tree.items[uri].template["@odata.id"] == f"{uri}/${{item.id}}"
+        assert (tree.nodes[uri].allow, tree.items[uri].allow) == ("GET, HEAD", "GET, HEAD")
+        assert (tree.nodes[uri].container, tree.items[uri].container) == (uri, uri)
+
+
+def test_members_may_be_shown_elsewhere(compiled: Compile) -> None:
+    tree = compiled(
+        "  /redfish/v1/Chassis/1/X:\n    type: X.v1_0_0\n"
+        "    All: ${members:/redfish/v1/SessionService/Sessions}\n"
+        "    Count: ${count:/redfish/v1/SessionService/Sessions}\n"
+    )
+    template = tree.nodes["/redfish/v1/Chassis/1/X"].template
+    assert template["Count"] == "${count:/redfish/v1/SessionService/Sessions}"
+
+
+@pytest.mark.parametrize("hole", ["members:/nowhere", "count:/redfish/v1/Chassis", "members:", "count", "members"])
+def test_members_of_what_is_no_dynamic_collection_are_an_error_with_their_resource(
+    compiled: Compile, hole: str
+) -> None:
+    with pytest.raises(ProfileError, match=r"/redfish/v1/Chassis/1/X: .*(not a dynamic collection|no hole)"):
+        compiled(f"  /redfish/v1/Chassis/1/X: {{type: X.v1_0_0, All: '${{{hole}}}'}}\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (
+            "    type: LogEntry.v1_16_0\n    items: log\n",
+            "    type: LogEntry.v1_16_0\n",
+            r"needs the collection .* items: KIND",
+        ),
+        (
+            "    type: LogEntry.v1_16_0\n    items: log\n",
+            "    type: L.v1_0_0\n    items: accounts\n",
+            "items: accounts",
+        ),
+        (
+            "    collection: LogEntry\n    items: log\n",
+            "    collection: LogEntry\n",
+            "needs the collection .* items: log",
+        ),
+        ("    items: log\n", "    items: logs\n", "items: logs is not one of accounts, "),
+        ("    Message: ", "    log: {keep: 1}\n    Message: ", "log belongs to a collection with items: log"),
+        ("    collection: LogEntry\n    items: log\n", "    collection: LogEntry\n    log: {}\n", "log belongs to"),
+    ],
+)
+def test_a_log_that_cannot_work_is_an_error(compiled: Compile, old: str, new: str, what: str) -> None:
+    text = LOG.format(name="A")
+    assert old in text
+    with pytest.raises(ProfileError, match=what):
+        compiled(text.replace(old, new))
+
+
+def test_a_log_without_a_look_for_its_entries_is_an_error(compiled: Compile) -> None:
+    text = LOG.format(name="A")
+    with pytest.raises(ProfileError, match=r"items: log needs .*/Entries/\*"):
+        compiled(text[: text.index("  " + ENTRIES.format(name="A") + "/*")])
 
 
 # links
@@ -336,7 +421,8 @@ def test_actions_have_targets_values_and_an_entry_in_the_table(compiled: Compile
         "#Chassis.Reset": {"target": reset, "ResetType@Redfish.AllowableValues": ["On", "Off"]},
         "Oem": {"#Vendor.Blink": {"target": blink}},
     }
-    assert tree.actions[reset] == Action(uri, "Chassis.Reset", {"ResetType": ["On", "Off"], "Other": None})
+    facts = {"ResetType": ParameterFacts(values=["On", "Off"]), "Other": ParameterFacts()}
+    assert tree.actions[reset] == Action(uri, "Chassis.Reset", facts)
     assert tree.actions[blink] == Action(uri, "Oem.Vendor.Blink", {})
 
 

@@ -290,6 +290,15 @@ def test_parts_nested_without_end_are_refused(resources: Load) -> None:
     [
         ("    nope: 1\n", 9, "nope: unknown key; a resource has type, repeat, when, collection"),
         ("    reading: {min: 1, max: 2, nope: 3}\n", 9, "unknown field `nope`"),
+        ("    log: 5\n", 9, "Expected `object | null`, got `int`"),
+        ("    log: {nope: 3}\n", 9, "unknown field `nope`"),
+        ("    log: {keep: 0}\n", 9, "Expected `int` >= 1"),
+        ("    log:\n      records:\n        - on: Nmi\n", 11, "missing required field `message`"),
+        (
+            "    log:\n      records:\n        - {on: Nmi, message: M,\n           severity: Bad}\n",
+            12,
+            "Invalid enum value",
+        ),
         ("    reading: {min: 1}\n", 9, "missing required field `max`"),
         ("    reading:\n      min: 1\n      max: high\n", 11, "Expected `float`, got `str`"),
         ("    link: 5\n", 9, "got `int`"),

@@ -36,6 +36,24 @@ def render(template: dict[str, Any], values: Values | None = None, item: Any = N
     return etag, orjson.loads(body)
 
 
+def test_a_hole_that_can_be_empty_takes_its_property_with_it() -> None:
+    def optional(hole: Hole) -> Binding:
+        return Binding(lambda bmc, _moment, _item: bmc[hole.name], volatile=True, optional=True)
+
+    body = Body({"A": 1, "50%": "${end}", "B": {"C": 2, "D": "${end}"}, **ETAG}, optional)
+    there = body.render({"end": b'"x"'}, NOW)
+    absent = body.render({"end": b""}, NOW)
+    assert orjson.loads(there[1]) == {"A": 1, "50%": "x", "B": {"C": 2, "D": "x"}, "@odata.etag": there[0].decode()}
+    assert orjson.loads(absent[1]) == {"A": 1, "B": {"C": 2}, "@odata.etag": absent[0].decode()}
+    assert there[0] != absent[0]
+
+
+@pytest.mark.parametrize("template", [{"A": "${end}"}, {"A": 1, "B": ["${end}"]}, {"A": 1, "B": "x${end}"}])
+def test_a_hole_that_can_be_empty_is_a_whole_property_and_not_the_first(template: dict[str, Any]) -> None:
+    with pytest.raises(TemplateError, match="whole property"):
+        Body(template, lambda _: Binding(lambda *_: b"", volatile=True, optional=True))
+
+
 # Literal texts of a profile never have a NUL or ${; JSON numbers are what orjson can write.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(lambda text: "${" not in text)
 JSON = st.recursive(

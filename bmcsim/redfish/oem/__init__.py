@@ -1,0 +1,1 @@
+"""What vendors add: actions and writes of their own."""
