@@ -3,6 +3,7 @@
 import click
 
 from bmcsim import __version__
+from bmcsim.cli.fault import fault_group
 from bmcsim.cli.fleet import fleet_group
 from bmcsim.cli.profile import profile_group
 from bmcsim.cli.serve import serve
@@ -17,3 +18,4 @@ def main() -> None:
 main.add_command(serve)
 main.add_command(fleet_group)
 main.add_command(profile_group)
+main.add_command(fault_group)

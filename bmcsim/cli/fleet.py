@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from bmcsim.fleet import config as fleet_config
-from bmcsim.fleet.config import ConfigError
 from bmcsim.fleet.identities import overlap
+from bmcsim.fleet.tables import ConfigError
 
 
 @click.group("fleet")

@@ -9,7 +9,9 @@ import orjson
 from bmcsim.core.clock import SystemClock
 from bmcsim.fleet.build import example_bmc
 from bmcsim.machine import holes
+from bmcsim.machine.actions import Happening
 from bmcsim.redfish.actions import HANDLERS
+from bmcsim.redfish.handlers import NODES
 from bmcsim.tree import check as checks
 from bmcsim.tree import profile as profiles
 from bmcsim.tree.compile import compile_tree
@@ -84,7 +86,9 @@ def _check_one(name: str) -> list[str]:
     found: list[str] = []
     for variant in variants:
         profile = profiles.load(name, variant)
-        found += checks.problems(profile, compile_tree(profile, holes.bind), HANDLERS)
+        found += checks.problems(
+            profile, compile_tree(profile, holes.bind), checks.Known(HANDLERS, NODES, tuple(Happening))
+        )
     return list(dict.fromkeys(found))
 
 

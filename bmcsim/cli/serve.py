@@ -17,6 +17,7 @@ from bmcsim.edges.http.context import Context
 from bmcsim.edges.http.metrics import FleetCollector, registry_of
 from bmcsim.edges.http.server import (
     Housekeeper,
+    Listener,
     admin_listener,
     fix_mmap_threshold,
     raise_file_limit,
@@ -25,10 +26,17 @@ from bmcsim.edges.http.server import (
 )
 from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet.build import Builder
-from bmcsim.fleet.config import ConfigError, FleetConfig
+from bmcsim.fleet.conduct import POLICIES, Conduct, fault_rules, preset_name
+from bmcsim.fleet.config import DURABILITIES, PROGRESSIONS, FleetConfig
 from bmcsim.fleet.driver import Driver
+from bmcsim.fleet.durability import Keeper, Restorer, fingerprint
+from bmcsim.fleet.journal import Journal, NotSaved
 from bmcsim.fleet.registry import DuplicateBmc, Fleet
-from bmcsim.machine.bmc import Bmc, Shared
+from bmcsim.fleet.store import StateError, Store
+from bmcsim.fleet.tables import ConfigError
+from bmcsim.machine.bmc import Bmc, Policy, Shared
+from bmcsim.machine.credentials import Hasher
+from bmcsim.tree import presets
 from bmcsim.tree import profile as profiles
 from bmcsim.tree.source import ProfileError
 
@@ -61,11 +69,33 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
 @click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, PEM.")
 @click.option("--no-tls", is_flag=True, help="Serve plain HTTP.")
 @click.option(
-    "--state-dir", type=click.Path(path_type=Path, file_okay=False), help="Directory that keeps the certificate."
+    "--state-dir",
+    envvar="BMCSIM_SERVE_STATE_DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory that keeps the BMCs' state and the certificate; without one a restart is a fresh start.",
 )
+@click.option(
+    "--durability",
+    type=click.Choice(DURABILITIES),
+    help="What changes survive: the death of the process (normal), a power cut too (full).  [default: normal]",
+)
+@click.option("--quarantine", is_flag=True, help="Set damaged rows of the state directory aside instead of stopping.")
 @click.option(
     "--time-scale", type=click.FloatRange(min=0, min_open=True), help="How much faster hardware is.  [default: 1]"
 )
+@click.option(
+    "--progression",
+    type=click.Choice(PROGRESSIONS),
+    help="How hardware's time passes: as scaled, not at all (everything is done at once), by hand.  [default: timed]",
+)
+@click.option("--preset", metavar="NAME", help=f"Time preset: {', '.join(presets.names())}.")
+@click.option(
+    "--credentials",
+    type=click.Choice(POLICIES),
+    help="What becomes of a changed password when a BMC or the process restarts: it persists, or returns to the"
+    " factory's or to the one of --host-password and --dpu-password.  [default: persist, with a given password pinned]",
+)
+@click.option("--fault", "faults", multiple=True, metavar="NAME", help="Fault preset for all BMCs (bmcsim fault list).")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True
 )
@@ -82,7 +112,13 @@ def serve(
     tls_key: Path | None,
     no_tls: bool,
     state_dir: Path | None,
+    durability: str | None,
+    quarantine: bool,
     time_scale: float | None,
+    progression: str | None,
+    preset: str | None,
+    credentials: Policy | None,
+    faults: tuple[str, ...],
     log_level: str,
 ) -> None:
     """Serve a fleet of BMCs over Redfish.
@@ -109,6 +145,13 @@ def serve(
                 host_password,
                 dpu_password,
             )
+        config = config.with_choices(
+            state_dir=str(state_dir) if state_dir else None,
+            durability=durability,
+            time_scale=time_scale,
+            progression=progression,
+            conduct=_conduct(preset, credentials, faults),
+        )
         for group in config.groups:
             profiles.find(group.hw_type)
         for warning in config.warnings:
@@ -119,13 +162,22 @@ def serve(
             None
             if (admin_on or config.admin) == "off"
             else listen.parse_listen(admin_on or config.admin or DEFAULT_ADMIN),
-            _tls_context(
-                tls_cert, tls_key, no_tls, state_dir or (Path(config.state_dir) if config.state_dir else None)
-            ),
-            time_scale or config.time_scale,
+            _tls_context(tls_cert, tls_key, no_tls, Path(config.state_dir) if config.state_dir else None),
+            quarantine,
         )
-    except (ConfigError, ProfileError, DuplicateBmc, listen.ListenError, tls.TlsError) as error:
+    except (ConfigError, ProfileError, DuplicateBmc, StateError, listen.ListenError, tls.TlsError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _conduct(preset: str | None, credentials: Policy | None, faults: tuple[str, ...]) -> Conduct:
+    try:
+        return Conduct(
+            preset_name(preset) if preset is not None else None,
+            credentials,
+            faults=fault_rules(list(faults)) if faults else None,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _tls_context(cert: Path | None, key: Path | None, off: bool, state_dir: Path | None) -> ssl.SSLContext | None:
@@ -143,12 +195,17 @@ def _serve(
     redfish: listen.Listen,
     admin: listen.Listen | None,
     context_of_tls: ssl.SSLContext | None,
-    time_scale: float,
+    quarantine: bool,
 ) -> None:
     started = time.monotonic()
-    clock = SystemClock()
+    clock = SystemClock(0.0 if config.progression == "manual" else config.time_scale)
     bmcs = Fleet()
     bmcs.expected = config.bmc_count
+    store = None
+    if config.state_dir is not None:
+        store = Store.open(
+            Path(config.state_dir), fingerprint(config), full_sync=config.durability == "full", quarantine=quarantine
+        )
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -156,29 +213,66 @@ def _serve(
         def wake(seconds: float) -> None:
             loop.call_later(seconds, driver.run_due)
 
-        driver = Driver(clock, time_scale, wake)
+        driver = Driver(clock, wake, immediate=config.progression == "immediate")
         context = Context(bmcs, driver, clock, served=None if redfish.everything else redfish.network)
+        keeper = None
+        if store is not None:
+            keeper = Keeper(Journal(store, loop), driver)
+            context.commit, driver.changed = keeper.commit, keeper.changed
         sock, warning = listen.open_socket(redfish)
         if warning:
             click.echo(f"warning: {warning}", err=True)
         port = sock.getsockname()[1]
         redfish_server = redfish_listener(context, sock, context_of_tls)
-        listeners = [redfish_server]
+        listeners: list[Listener] = [redfish_server]
         if admin is not None:
             admin_sock, _ = listen.open_socket(admin)
-            app = admin_app(bmcs, registry_of(FleetCollector(context.metrics, bmcs, driver.__len__)))
-            listeners.append(admin_listener(app, admin_sock))
+            collector = FleetCollector(context.metrics, bmcs, driver.__len__, keeper.journal if keeper else None)
+            listeners.append(admin_listener(admin_app(bmcs, registry_of(collector)), admin_sock))
 
         async def build() -> None:
-            for _ in Builder(config, clock).populate(bmcs):
+            restorer = Restorer(store, clock) if store is not None else None
+            born = clock.now().wall if restorer is None else restorer.born
+            for _ in Builder(config, Hasher(store.key if store else None), born, restorer).populate(bmcs):
                 await asyncio.sleep(0)
+            for bmc in bmcs:
+                driver.execute(bmc, ())
             _announce(bmcs, redfish, port, context_of_tls is not None, time.monotonic() - started)
+            _report(store, restorer)
 
-        await run(listeners, Housekeeper(context, redfish_server, clock), build)
+        try:
+            await run(listeners, Housekeeper(context, redfish_server, clock), build)
+        finally:
+            if keeper is not None:
+                await keeper.journal.close()
 
     fix_mmap_threshold()
     raise_file_limit()
-    uvloop.run(main())
+    try:
+        uvloop.run(main())
+    except NotSaved as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        if store is not None:
+            store.close()
+
+
+def _report(store: Store | None, restorer: Restorer | None) -> None:
+    """Say what a start with a state directory found."""
+    if store is None or restorer is None:
+        return
+    if store.quarantined:
+        click.echo(f"warning: set aside, now as new: {_some(store.quarantined)}", err=True)
+    if restorer.left:
+        click.echo(
+            f"warning: kept for BMCs that the fleet does not have now: the state of {_some(restorer.left)}",
+            err=True,
+        )
+
+
+def _some(ids: list[str]) -> str:
+    """A list of ids that fits a line."""
+    return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
 
 
 def _announce(bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, seconds: float) -> None:

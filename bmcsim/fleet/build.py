@@ -1,24 +1,29 @@
 """From a fleet configuration to its BMCs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
 import msgspec
 
-from bmcsim.core.clock import Clock
+from bmcsim.fleet.conduct import Conduct, implied
 from bmcsim.fleet.config import FleetConfig, MachineGroup
-from bmcsim.fleet.identities import plan
+from bmcsim.fleet.identities import BmcPlan, plan
 from bmcsim.fleet.registry import Fleet
+from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine import holes
-from bmcsim.machine.bmc import Bmc, Network, Shared, timestamp
+from bmcsim.machine.bmc import Bmc, Network, Shared
 from bmcsim.machine.credentials import Accounts, Hasher
+from bmcsim.machine.faults import NO_RULES, Rules
 from bmcsim.machine.identity import Identity, Kind
+from bmcsim.machine.state import State
+from bmcsim.tree import presets, software
 from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import Timings, load
 from bmcsim.tree.source import ProfileError
 
 _CHUNK = 250
+_ACCOUNT_SERVICE = "/redfish/v1/AccountService"
 _DPU_FIRMWARE = {
     "bmc": "bmc_firmware",
     "cec": "erot_firmware",
@@ -32,12 +37,16 @@ _HOST_FIRMWARE = {"bmc": "bmc_firmware", "uefi": "uefi_firmware"}
 class Builder:
     """Compiles each profile once and makes the BMCs that share it."""
 
-    def __init__(self, config: FleetConfig, clock: Clock, hasher: Hasher | None = None) -> None:
+    def __init__(
+        self, config: FleetConfig, hasher: Hasher, born: float, restore: Callable[[Bmc], State | None] | None = None
+    ) -> None:
+        """born: when the fleet was first started, seconds since the epoch. restore: gives the state a BMC had."""
         self._config = config
-        self._clock = clock
-        self._hasher = hasher or Hasher()
+        self._hasher = hasher
+        self._born = born
+        self._restore = restore
         self._trees: dict[tuple[Any, ...], Tree] = {}
-        self._shared: dict[tuple[str, bool], Shared] = {}
+        self._shared: dict[tuple[Any, ...], tuple[Shared, State]] = {}
 
     def populate(self, fleet: Fleet) -> Iterator[int]:
         """Add every BMC to a fleet, in machine order; yields the count now and then so that others get a turn.
@@ -45,22 +54,33 @@ class Builder:
         Raises ProfileError, ConfigError and DuplicateBmc.
         """
         fleet.expected = self._config.bmc_count
-        started = timestamp(self._clock.now().wall)
         for number, planned in enumerate(plan(self._config), 1):
-            shared = self._shared_of(planned.group, planned.identity.kind is Kind.DPU)
-            fleet.add(Bmc(planned.id, planned.identity, planned.address, shared, started))
+            shared, initial = self._shared_of(planned)
+            bmc = Bmc(planned.id, planned.identity, planned.address, shared, initial)
+            if self._restore is not None and (restored := self._restore(bmc)) is not None:
+                bmc.restore(restored)
+            fleet.add(bmc)
             if number % _CHUNK == 0:
                 yield number
+        for bmc in fleet:
+            found = [fleet.by_mac(dpu.bmc_mac) for dpu in bmc.identity.dpus]
+            bmc.dpus = tuple([dpu for dpu in found if dpu is not None])
         fleet.ready = True
         yield len(fleet)
 
-    def _shared_of(self, group: MachineGroup, is_dpu: bool) -> Shared:
-        key = (group.name, is_dpu)
+    def _shared_of(self, planned: BmcPlan) -> tuple[Shared, State]:
+        is_dpu = planned.identity.kind is Kind.DPU
+        own = self._config.bmcs.get(planned.id)
+        key = (planned.group.name, is_dpu, planned.id if own is not None else "")
         if key not in self._shared:
-            self._shared[key] = self._make_shared(group, is_dpu)
+            conduct = planned.group.conduct.within(self._config.conduct)
+            conduct = own.within(conduct) if own is not None else conduct
+            conduct = conduct.within(implied(conduct.preset))
+            shared = self._make_shared(planned.group, is_dpu, conduct)
+            self._shared[key] = shared, first_state(shared, self._born, conduct.faults or NO_RULES)
         return self._shared[key]
 
-    def _make_shared(self, group: MachineGroup, is_dpu: bool) -> Shared:
+    def _make_shared(self, group: MachineGroup, is_dpu: bool, conduct: Conduct) -> Shared:
         parameters: dict[str, int | str] = {}
         variant = ""
         if is_dpu:
@@ -73,6 +93,7 @@ class Builder:
             firmware, names = group.dpu_firmware_versions, _DPU_FIRMWARE
             password = self._config.dpu_bmc_password
             overrides = group.dpu_timings
+            desired = group.desired_dpu_firmware
         else:
             name = group.hw_type
             if "dpus" in load(name).parameters:
@@ -80,16 +101,38 @@ class Builder:
             firmware, names = group.host_firmware_versions, _HOST_FIRMWARE
             password = self._config.host_bmc_password
             overrides = group.host_timings
+            desired = group.desired_host_firmware
         parameters |= {names[part]: version for part, version in firmware.items()}
         tree = self._tree(name, variant, parameters)
-        exempt = tree.head.behaviour.factory_password_everywhere
+        timings, behaviour = tree.head.timings, tree.head.behaviour
+        if conduct.preset is not None:
+            timings = presets.load(conduct.preset).applied(timings)
+        if conduct.while_resetting is not None:
+            behaviour = msgspec.structs.replace(behaviour, while_resetting=conduct.while_resetting)
+        if behaviour.ignores_pinned_password:
+            password = None
+        exempt = behaviour.factory_password_everywhere
         return Shared(
             tree,
-            scaled(tree.head.timings, overrides, group.acceleration_factor),
+            scaled(timings, overrides, group.acceleration_factor),
             Accounts.factory(tree.head.accounts, self._hasher, exempt, password),
             self._hasher,
             network_of(self._config.pool.prefix, self._config.pool.gateway),
+            conduct.credentials or ("persist" if password is None else "pinned"),
+            behaviour,
+            settings_of(tree, conduct),
+            self._desired(tree, desired, f"machines.{group.name}.desired_firmware.{'dpu' if is_dpu else 'host'}"),
         )
+
+    def _desired(self, tree: Tree, desired: Mapping[str, str], key: str) -> dict[str, str]:
+        """Desired versions by the component that has them. Raises ConfigError for what the profile does not have."""
+        components = tree.components
+        known = [name for name in components if not software.is_fixed(components, name)]
+        for name in desired:
+            if name not in known:
+                has = f"{tree.head.profile} has {', '.join(known)}"
+                raise ConfigError(f"{self._config.source}: {key}.{name}: is not a component; {has}")
+        return {software.owner(components, name): version for name, version in desired.items()}
 
     def _tree(self, name: str, variant: str, parameters: dict[str, int | str]) -> Tree:
         key = (name, variant, *sorted(parameters.items()))
@@ -98,10 +141,35 @@ class Builder:
         return self._trees[key]
 
 
+def first_state(shared: Shared, wall: float, faults: Rules = NO_RULES) -> State:
+    """The state of a BMC that nobody has touched. wall: when it started, seconds since the epoch."""
+    return State(
+        shared.accounts,
+        bmc_started=wall,
+        system_started=wall,
+        changes=shared.settings,
+        faults=faults.set_at(wall) if faults else NO_RULES,
+    )
+
+
+def settings_of(tree: Tree, conduct: Conduct) -> dict[str, dict[str, Any]]:
+    """URI -> properties that BMCs start with because somebody chose so."""
+    lockout = conduct.lockout
+    if lockout is None or _ACCOUNT_SERVICE not in tree.nodes:
+        return {}
+    return {
+        _ACCOUNT_SERVICE: {
+            "AccountLockoutThreshold": lockout.threshold,
+            "AccountLockoutDuration": lockout.duration,
+            "AccountLockoutCounterResetAfter": lockout.reset_after,
+        }
+    }
+
+
 def scaled(timings: Timings, overrides: dict[str, float], factor: float) -> Timings:
     """A profile's timings with a group's overrides, then all of them times a factor."""
     values = {**msgspec.structs.asdict(timings), **overrides}
-    return Timings(**{name: seconds * factor for name, seconds in values.items()})
+    return Timings(**{name: value if name == "jitter" else value * factor for name, value in values.items()})
 
 
 def network_of(prefix: IPv4Network, gateway: str | None) -> Network:
@@ -123,4 +191,5 @@ def example_bmc(name: str, parameters: Mapping[str, int | str] | None = None) ->
         identity = Identity(kind, own, own + 1, own + 1, 0x060000000100, attached)
     hasher = Hasher()
     accounts = Accounts.factory(tree.head.accounts, hasher, exempt=False)
-    return Bmc("example", identity, "192.0.2.17", Shared(tree, tree.head.timings, accounts, hasher), timestamp(0))
+    shared = Shared(tree, tree.head.timings, accounts, hasher, behaviour=tree.head.behaviour)
+    return Bmc("example", identity, "192.0.2.17", shared, first_state(shared, 0.0))

@@ -5,40 +5,39 @@ bmcsim does not use is accepted with one warning, so that a file serves both. Ev
 that exists can be served.
 """
 
-import json
-import math
 import re
-import reprlib
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from bmcsim.fleet import converters
+from bmcsim.fleet.conduct import (
+    POLICIES,
+    RESET_MODES,
+    Conduct,
+    fault_rules,
+    lockout,
+    one_of,
+    preset_name,
+)
 from bmcsim.fleet.pool import AddressPool, MacPool, MacRanges, PoolExhausted
+from bmcsim.fleet.tables import ConfigError, Findings, Table
 from bmcsim.machine.identity import Kind
-
-T = TypeVar("T")
-Default = TypeVar("Default")
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_HOSTS = 1_000_000
 MAX_DPUS = 8
 _MAX_MAC_BITS = 40
 _MIN_RANGE_BITS = 5
-_MAX_DURATION = 365 * 86400.0
-_MAX_ACCELERATION = 1e6
 
 DEFAULT_PREFIX = IPv4Network("127.64.0.0/18")
 _WIDEST_DEFAULT = 10
 _PORT, _INCUMBENT_PORT = 1266, 2000
-
-
-class ConfigError(Exception):
-    """A fleet configuration is wrong. Each line of the text names file and key, and says what would be right."""
 
 
 class Hardware(msgspec.Struct, frozen=True):
@@ -77,6 +76,9 @@ TIMINGS = (
     "firmware_upgrade",
 )
 
+PROGRESSIONS = ("timed", "immediate", "manual")
+DURABILITIES = ("normal", "full")
+
 _UNUSED = {
     "api_refresh_interval", "bmc_mock_certs_dir", "carbide_api_url", "cleanup_on_quit",
     "configure_carbide_bmc_proxy_host", "enable_ipmi_simulation", "interface", "log_file", "log_format",
@@ -109,8 +111,9 @@ class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A [machines.NAME] table: machines of one type.
 
     dpus: of each host. host_timings, dpu_timings: overrides of a profile's timings, seconds.
-    acceleration_factor: what all timings are multiplied by after that, 0 or more.
-    Relay addresses are dotted. Firmware versions: component -> version.
+    acceleration_factor: what all timings are multiplied by after that, 0 or more. conduct: of all BMCs of the group.
+    Relay addresses are dotted. Firmware versions: component -> version, as a BMC starts; desired ones: as updates make
+    them, in this order.
     """
 
     name: str
@@ -124,10 +127,20 @@ class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
     acceleration_factor: float = 1.0
     host_firmware_versions: dict[str, str] = {}
     dpu_firmware_versions: dict[str, str] = {}
+    desired_host_firmware: dict[str, str] = {}
+    desired_dpu_firmware: dict[str, str] = {}
+    conduct: Conduct = Conduct()
     rack_id: str | None = None
     bmc_dhcp_relay_address: str | None = None
     underlay_dhcp_relay_address: str | None = None
     host_inband_dhcp_relay_address: str | None = None
+
+    def has(self, id_: str) -> bool:
+        """Whether the group has a BMC of this id."""
+        match = re.fullmatch(r"(0|[1-9][0-9]*)(?:-dpu-(0|[1-9][0-9]*))?", id_.removeprefix(f"{self.name}-"))
+        if match is None or not id_.startswith(f"{self.name}-") or int(match[1]) >= self.host_count:
+            return False
+        return match[2] is None or int(match[2]) < self.dpus
 
     @property
     def bmc_count(self) -> int:
@@ -146,6 +159,8 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     source: the file, as messages name it. groups: by name, which is the order of machines. time_scale: how much faster
     than real time hardware is. listen, admin, state_dir: as the file has them, None where it is silent.
+    progression: timed, immediate (hardware takes no time) or manual (its time moves by hand). durability: normal, or
+    full to survive power cuts. conduct: of all BMCs. bmcs: id -> conduct of one BMC.
     Raises ConfigError when the pools are too small for the machines or overlap.
     """
 
@@ -161,6 +176,10 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
     admin: str | None = None
     state_dir: str | None = None
     time_scale: float = 1.0
+    progression: str = "timed"
+    durability: str = "normal"
+    conduct: Conduct = Conduct()
+    bmcs: dict[str, Conduct] = {}
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -200,12 +219,21 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
             dpu_bmc_password=self.dpu_bmc_password if dpu is None else dpu,
         )
 
+    def with_choices(self, *, conduct: Conduct, **chosen: Any) -> "FleetConfig":
+        """The same fleet with other choices; None leaves one as it is. conduct: goes before that of the file."""
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return msgspec.structs.replace(self, conduct=conduct.within(self.conduct), **given)
+
     def _problems(self) -> Iterator[str]:
         if self.bmc_count == 0:
             yield "machines: the fleet has no BMC; add a table [machines.NAME] with a host_count"
         for key in ("host_bmc_password", "dpu_bmc_password"):
             if getattr(self, key) == "":
                 yield f"{key}: must not be empty; leave it out for the factory password"
+        conducts = [self.conduct, *(group.conduct for group in self.groups), *self.bmcs.values()]
+        unpinned = self.host_bmc_password is None and self.dpu_bmc_password is None
+        if unpinned and any(conduct.credentials == "pinned" for conduct in conducts):
+            yield "credentials: 'pinned' needs a password to pin: give host_bmc_password or dpu_bmc_password"
         pool = self.pool.allocator()
         try:
             pool.require(self.bmc_count)
@@ -286,104 +314,9 @@ def default(
 # reading
 
 
-class _Findings:
-    """What is wrong with a file, and what is only worth a word."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.errors: list[str] = []
-        self.warnings: list[str] = []
-        self.unused: dict[str, None] = {}
-
-    def error(self, key: str, text: str) -> None:
-        self.errors.append(f"{self.source}: {key}: {text}")
-
-    def warning(self, key: str, text: str) -> None:
-        self.warnings.append(f"{self.source}: {key}: {text}")
-
-    def raise_errors(self) -> None:
-        """Raise ConfigError if there are errors. Warnings go along: a misspelt key is often why another is missing."""
-        if self.errors:
-            raise ConfigError("\n".join(self.errors + self.warnings))
-
-    def all_warnings(self) -> tuple[str, ...]:
-        if not self.unused:
-            return tuple(self.warnings)
-        return (*self.warnings, f"{self.source}: accepted, but not used by this version: {', '.join(self.unused)}")
-
-
-class _Table:
-    """A table of the file. Remembers which keys were asked for, so that `close` can name the others."""
-
-    def __init__(self, findings: _Findings, path: str, values: Any) -> None:
-        self._well_formed = isinstance(values, dict)
-        if not self._well_formed:
-            findings.error(path, f"must be a table, not {_shown(values)}")
-        self._findings, self._path = findings, path
-        self._values: dict[str, Any] = values if self._well_formed else {}
-        self._asked: set[str] = set()
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def get(self, key: str, convert: Callable[[Any], T], default: Default, missing: str = "") -> T | Default:
-        """The converted value of a key; where it is absent or `convert` raises ValueError, the default.
-
-        missing: of a key that must be there, what its absence is called.
-        """
-        self._asked.add(key)
-        if key not in self._values:
-            if missing and self._well_formed:
-                self.error(key, missing)
-            return default
-        try:
-            return convert(self._values[key])
-        except ValueError as error:
-            self.error(key, str(error))
-            return default
-
-    def table(self, key: str) -> "_Table":
-        """The table at a key, empty where there is none."""
-        self._asked.add(key)
-        return _Table(self._findings, self.dotted(key), self._values.get(key, {}))
-
-    def renamed(self, key: str, old: str, convert: Callable[[Any], T]) -> T | None:
-        """The value of a key that had another name once."""
-        if key in self and old in self:
-            self.error(key, f"is given twice: {old} is its old name; keep one")
-        return self.get(key, convert, self.get(old, convert, None))
-
-    def error(self, key: str, text: str) -> None:
-        self._findings.error(self.dotted(key), text)
-
-    def dotted(self, key: str) -> str:
-        """The path of a key, quoted where TOML would quote it."""
-        key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
-        return f"{self._path}.{key}" if self._path else key
-
-    def close(self, *, strict: bool = False, unused: Collection[str] = (), unused_path: str = "") -> None:
-        """Name what nobody asked for. strict: such a key is an error. unused: keys that are known but not used."""
-        for key in self._values:
-            if key in self._asked:
-                continue
-            if key in unused:
-                self._findings.unused[unused_path + key] = None
-                continue
-            near = get_close_matches(key, [*self._asked, *unused], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            if strict:
-                known = "" if near else f"; known: {', '.join(sorted(self._asked))}"
-                self.error(key, f"is not a known key{hint}{known}")
-            else:
-                self._findings.warning(self.dotted(key), f"unknown key, ignored{hint}")
-
-
 def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
-    findings = _Findings(source)
-    top = _Table(findings, "", data)
+    findings = Findings(source)
+    top = Table(findings, "", data)
     incumbent = "carbide_api_url" in top
     _refuse_racks(top)
     machines = top.table("machines")
@@ -393,13 +326,17 @@ def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
         "pool": _pool(top, incumbent, sum(group.bmc_count for group in groups)),
         "mac_pool": _mac_pool(findings, top.table("mac_address_pool")),
         "hw_ranges": _hw_ranges(findings, top.table("hw_mac_address_ranges")),
-        "host_bmc_password": top.get("host_bmc_password", _secret, None),
-        "dpu_bmc_password": top.get("dpu_bmc_password", _secret, None),
-        "port": top.get("bmc_mock_port", _whole(1, 65535), _INCUMBENT_PORT if incumbent else _PORT),
-        "listen": own.get("listen", _text, None),
-        "admin": own.get("admin", _text, None),
-        "state_dir": own.get("state_dir", _text, None),
-        "time_scale": own.get("time_scale", _time_scale, 1.0),
+        "host_bmc_password": top.get("host_bmc_password", converters.secret, None),
+        "dpu_bmc_password": top.get("dpu_bmc_password", converters.secret, None),
+        "port": top.get("bmc_mock_port", converters.whole(1, 65535), _INCUMBENT_PORT if incumbent else _PORT),
+        "listen": own.get("listen", converters.text, None),
+        "admin": own.get("admin", converters.text, None),
+        "state_dir": own.get("state_dir", converters.text, None),
+        "time_scale": own.get("time_scale", converters.time_scale, 1.0),
+        "progression": own.get("progression", one_of(*PROGRESSIONS), "timed"),
+        "durability": own.get("durability", one_of(*DURABILITIES), "normal"),
+        "conduct": _conduct(own),
+        "bmcs": _bmcs(top.table("bmcs"), groups),
     }
     own.close(strict=True)
     top.close(unused=_UNUSED)
@@ -407,13 +344,35 @@ def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
     return FleetConfig(source=source, groups=groups, warnings=findings.all_warnings(), **fields)
 
 
-def _refuse_racks(top: _Table) -> None:
+def _conduct(table: Table) -> Conduct:
+    return Conduct(
+        table.get("preset", preset_name, None),
+        table.get("credentials", one_of(*POLICIES), None),
+        table.get("while_resetting", one_of(*RESET_MODES), None),
+        table.get("faults", fault_rules, None),
+        table.get("lockout", lockout, None),
+    )
+
+
+def _bmcs(table: Table, groups: tuple[MachineGroup, ...]) -> dict[str, Conduct]:
+    """[bmcs.ID]: an id is that of a machine (NAME-NUMBER) or of one of its DPUs (NAME-NUMBER-dpu-SLOT)."""
+    conducts: dict[str, Conduct] = {}
+    for id_ in table:
+        own = table.table(id_)
+        if not any(group.has(id_) for group in groups):
+            table.error(id_, "no group has this BMC; ids are NAME-NUMBER and NAME-NUMBER-dpu-SLOT, both from 0")
+        conducts[id_] = _conduct(own)
+        own.close(strict=True)
+    return conducts
+
+
+def _refuse_racks(top: Table) -> None:
     racks = top.table("racks")
     if names := ", ".join(map(racks.dotted, racks)):
         top.error("racks", f"racks are not served yet ({names}); list their machines as [machines.NAME]")
 
 
-def _group(machines: _Table, name: str) -> MachineGroup:
+def _group(machines: Table, name: str) -> MachineGroup:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         machines.error(name, "a group's name has up to 100 letters, digits, '_', '.', '-' and starts with no sign")
     elif re.fullmatch(r".*-[0-9]+-dpu", name):
@@ -424,31 +383,39 @@ def _group(machines: _Table, name: str) -> MachineGroup:
     timings = table.table("timing_overrides")
     host_timings, dpu_timings = (_timings(timings.table(of)) for of in ("host", "dpu"))
     timings.close(strict=True)
+    desired = table.table("desired_firmware")
+    desired_host, desired_dpu = (_desired(desired.table(of)) for of in ("host", "dpu"))
+    desired.close(strict=True)
     group = MachineGroup(
         name=name,
         hw_type=hw_type,
         kind=hardware.kind,
         host_count=table.get(
-            "host_count", _whole(0, MAX_HOSTS), 0, "is missing; write how many machines the group has"
+            "host_count", converters.whole(0, MAX_HOSTS), 0, "is missing; write how many machines the group has"
         ),
         dpus=_dpus(table, hw_type, hardware),
-        dpus_in_nic_mode=table.get("dpus_in_nic_mode", _flag, False),
+        dpus_in_nic_mode=table.get("dpus_in_nic_mode", converters.flag, False),
         host_timings=host_timings,
         dpu_timings=dpu_timings,
-        acceleration_factor=table.get("acceleration_factor", _acceleration, 1.0),
+        acceleration_factor=table.get("acceleration_factor", converters.acceleration, 1.0),
         host_firmware_versions=_versions(table.table("host_firmware_versions"), ("bmc", "uefi")),
         dpu_firmware_versions=_versions(table.table("dpu_firmware_versions"), ("bmc", "cec", "uefi", "nic", "bsp")),
-        rack_id=table.get("rack_id", _text, None),
-        bmc_dhcp_relay_address=table.renamed("bmc_dhcp_relay_address", "oob_dhcp_relay_address", _ipv4),
-        underlay_dhcp_relay_address=table.renamed("underlay_dhcp_relay_address", "admin_dhcp_relay_address", _ipv4),
-        host_inband_dhcp_relay_address=table.get("host_inband_dhcp_relay_address", _ipv4, None),
+        desired_host_firmware=desired_host,
+        desired_dpu_firmware=desired_dpu,
+        conduct=_conduct(table),
+        rack_id=table.get("rack_id", converters.text, None),
+        bmc_dhcp_relay_address=table.renamed("bmc_dhcp_relay_address", "oob_dhcp_relay_address", converters.ipv4),
+        underlay_dhcp_relay_address=table.renamed(
+            "underlay_dhcp_relay_address", "admin_dhcp_relay_address", converters.ipv4
+        ),
+        host_inband_dhcp_relay_address=table.get("host_inband_dhcp_relay_address", converters.ipv4, None),
     )
     table.close(unused=_UNUSED_OF_GROUP, unused_path="machines.*.")
     return group
 
 
-def _dpus(table: _Table, hw_type: str, hardware: Hardware) -> int:
-    dpus = table.get("dpu_per_host_count", _whole(0, MAX_DPUS), hardware.dpus or 0)
+def _dpus(table: Table, hw_type: str, hardware: Hardware) -> int:
+    dpus = table.get("dpu_per_host_count", converters.whole(0, MAX_DPUS), hardware.dpus or 0)
     if hardware.dpus is not None and dpus != hardware.dpus:
         table.error(
             "dpu_per_host_count",
@@ -457,23 +424,28 @@ def _dpus(table: _Table, hw_type: str, hardware: Hardware) -> int:
     return dpus
 
 
-def _timings(table: _Table) -> dict[str, float]:
-    values = {name: seconds for name in TIMINGS if (seconds := table.get(name, _duration, None)) is not None}
+def _timings(table: Table) -> dict[str, float]:
+    values = {name: seconds for name in TIMINGS if (seconds := table.get(name, converters.duration, None)) is not None}
     table.close(strict=True)
     return values
 
 
-def _versions(table: _Table, components: tuple[str, ...]) -> dict[str, str]:
+def _versions(table: Table, components: tuple[str, ...]) -> dict[str, str]:
     """component -> version. An empty BSP version is one, and differs from none (upstream of machine-a-tron)."""
-    converters = {name: _text_or_empty if name == "bsp" else _text for name in components}
+    kinds = {name: converters.text_or_empty if name == "bsp" else converters.text for name in components}
     versions = {
-        name: version for name, convert in converters.items() if (version := table.get(name, convert, None)) is not None
+        name: version for name, convert in kinds.items() if (version := table.get(name, convert, None)) is not None
     }
     table.close()
     return versions
 
 
-def _pool(top: _Table, incumbent: bool, bmcs: int) -> PoolConfig:
+def _desired(table: Table) -> dict[str, str]:
+    """component -> version, in the order of the file; which components there are is for the profile to say."""
+    return {name: version for name in table if (version := table.get(name, converters.version, None)) is not None}
+
+
+def _pool(top: Table, incumbent: bool, bmcs: int) -> PoolConfig:
     line = f'dhcp = {{ type = "pool", prefix = "{_default_prefix(bmcs)}", reserve_first = 1 }}'
     advice = f"write the line  {line}  above the first [table] of the file"
     if "dhcp" not in top:
@@ -481,18 +453,18 @@ def _pool(top: _Table, incumbent: bool, bmcs: int) -> PoolConfig:
             top.error("dhcp", f"a file with carbide_api_url means type 'api', which is not available yet; {advice}")
         return PoolConfig()
     table = top.table("dhcp")
-    type_ = table.get("type", _text, "pool", f"is missing; {advice}")
+    type_ = table.get("type", converters.text, "pool", f"is missing; {advice}")
     if type_ in ("api", "udp_relay"):
         table.error("type", f"{type_!r} is not available yet; instead of the table {advice}")
         return PoolConfig()
     if type_ != "pool":
         table.error("type", f"must be 'pool'; {advice}")
-    prefix = table.get("prefix", _prefix, DEFAULT_PREFIX)
+    prefix = table.get("prefix", converters.prefix, DEFAULT_PREFIX)
     pool = PoolConfig(
         prefix,
-        table.get("reserve_first", _whole(0, prefix.num_addresses), 1),
-        table.get("gateway", _ipv4, None),
-        table.get("exclude", _networks, ()),
+        table.get("reserve_first", converters.whole(0, prefix.num_addresses), 1),
+        table.get("gateway", converters.ipv4, None),
+        table.get("exclude", converters.networks, ()),
     )
     if pool.gateway is not None and IPv4Address(pool.gateway) not in prefix:
         table.error("gateway", f"{pool.gateway} is not in {prefix}; give an address of the prefix")
@@ -503,23 +475,23 @@ def _pool(top: _Table, incumbent: bool, bmcs: int) -> PoolConfig:
     return pool
 
 
-def _mac_pool(findings: _Findings, table: _Table) -> MacPool:
-    bits = table.get("host_bits", _whole(0, _MAX_MAC_BITS), 24)
+def _mac_pool(findings: Findings, table: Table) -> MacPool:
+    bits = table.get("host_bits", converters.whole(0, _MAX_MAC_BITS), 24)
     base = _mac_base(findings, table, 0x020000000000, bits)
     table.close()
     return MacPool(base, bits)
 
 
-def _hw_ranges(findings: _Findings, table: _Table) -> MacRanges:
-    bits = table.get("host_bits", _whole(_MIN_RANGE_BITS, _MAX_MAC_BITS), 32)
-    range_bits = table.get("range_host_bits", _whole(_MIN_RANGE_BITS, bits), min(8, bits))
+def _hw_ranges(findings: Findings, table: Table) -> MacRanges:
+    bits = table.get("host_bits", converters.whole(_MIN_RANGE_BITS, _MAX_MAC_BITS), 32)
+    range_bits = table.get("range_host_bits", converters.whole(_MIN_RANGE_BITS, bits), min(8, bits))
     base = _mac_base(findings, table, 0x060000000000, bits)
     table.close()
     return MacRanges(base, bits, range_bits)
 
 
-def _mac_base(findings: _Findings, table: _Table, default: int, bits: int) -> int:
-    given = table.get("base", _mac, default)
+def _mac_base(findings: Findings, table: Table, default: int, bits: int) -> int:
+    given = table.get("base", converters.mac, default)
     base = given >> bits << bits
     if base != given:
         counts_as = MacPool(base, bits)
@@ -539,129 +511,11 @@ def _bits(count: int) -> int:
     return (count - 1).bit_length()
 
 
-# values: each function returns what the text means, or raises ValueError that says what would be right
-
-
-def _shown(value: Any) -> str:
-    try:
-        return reprlib.repr(value)
-    except ValueError:
-        return "a huge number"
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"must be a text that is not empty, not {_shown(value)}")
-    return value
-
-
-def _text_or_empty(value: Any) -> str:
-    return value if value == "" else _text(value)
-
-
-def _secret(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be a text in quotes")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, not {_shown(value)}")
-    return value
-
-
-def _whole(low: int, high: int) -> Callable[[Any], int]:
-    def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"must be a whole number from {low} to {high}, not {_shown(value)}")
-        return value
-
-    return convert
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"must be a number, not {_shown(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError("must be a number that a double can hold") from None
-
-
-def _acceleration(value: Any) -> float:
-    factor = _number(value)
-    if factor > _MAX_ACCELERATION:
-        raise ValueError(f"must be a number from 0 to {_MAX_ACCELERATION:.0f}, not {_shown(value)}")
-    return factor if factor > 0 else 0.0
-
-
-def _time_scale(value: Any) -> float:
-    scale = _number(value)
-    if not 0 < scale < math.inf:
-        raise ValueError(f"must be a number greater than 0, not {_shown(value)}")
-    return scale
-
-
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SPAN = r"([0-9]+(?:\.[0-9]+)?) *(ns|us|ms|s|m|h|d)"
-
-
-def _duration(value: Any) -> float:
-    """Seconds of '100ms', '5s', '2m', '1h 30m'."""
-    if not isinstance(value, str) or not re.fullmatch(rf"(?:{_SPAN} *)+", value):
-        raise ValueError(f"must be a duration such as '5s', '100ms', '2m' or '1h', not {_shown(value)}")
-    seconds = sum(float(amount) * _UNITS[unit] for amount, unit in re.findall(_SPAN, value))
-    if seconds > _MAX_DURATION:
-        raise ValueError(f"must be a duration of at most 365d, not {_shown(value)}")
-    return seconds
-
-
 def _hw_type(value: Any) -> str:
-    name = _text(value)
+    name = converters.text(value)
     if name in HARDWARE or name.endswith(".yaml"):
         return name
     near = get_close_matches(name, HARDWARE, 3, 0.4) or sorted(HARDWARE)
-    raise ValueError(f"{_shown(name)} is not known; near: {', '.join(near)}; or the path of a profile, *.yaml")
-
-
-def _ipv4(value: Any) -> str:
-    try:
-        return str(IPv4Address(_text(value)))
-    except ValueError:
-        raise ValueError(f"must be an IPv4 address such as '10.200.0.1', not {_shown(value)}") from None
-
-
-def _network(value: Any) -> IPv4Network:
-    try:
-        network = IPv4Network(_text(value), strict=False)
-    except ValueError:
-        raise ValueError(f"must be an IPv4 prefix such as '{DEFAULT_PREFIX}', not {_shown(value)}") from None
-    if IPv4Address(value.partition("/")[0]) != network.network_address:
-        raise ValueError(f"{value} has host bits set; the prefix around it is {network}")
-    return network
-
-
-def _prefix(value: Any) -> IPv4Network:
-    prefix = _network(value)
-    if not 8 <= prefix.prefixlen <= 30:
-        raise ValueError(f"must be a prefix from /8 to /30, not {prefix}")
-    if prefix.network_address.packed[0] == 0 or prefix.network_address.packed[0] >= 224:
-        raise ValueError(f"must be a prefix of unicast addresses, which {prefix} is not")
-    return prefix
-
-
-def _networks(value: Any) -> tuple[IPv4Network, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"must be a list of IPv4 addresses and prefixes, not {_shown(value)}")
-    return tuple([_network(item) for item in value])
-
-
-def _mac(value: Any) -> int:
-    text = _text(value)
-    if not re.fullmatch(r"[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}", text):
-        raise ValueError(f"must be a MAC such as '02:00:00:00:00:00', not {_shown(value)}")
-    mac = int(text.replace(":", "").replace("-", ""), 16)
-    if mac >> 40 & 1:
-        raise ValueError(f"{text} is a multicast MAC; its first two digits must be an even number, such as 02")
-    return mac
+    raise ValueError(
+        f"{converters.shown(name)} is not known; near: {', '.join(near)}; or the path of a profile, *.yaml"
+    )

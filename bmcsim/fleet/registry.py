@@ -52,6 +52,10 @@ class Fleet:
         """The BMC with an id."""
         return self._by_id.get(id_)
 
+    def by_address(self, address: str) -> Bmc | None:
+        """The BMC with an address."""
+        return self._by_address.get(address)
+
     def by_mac(self, mac: int) -> Bmc | None:
         """The BMC whose management interface has a MAC."""
         return self._by_mac.get(mac)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bmcsim.fleet.config import HARDWARE, MAX_BYTES, ConfigError, FleetConfig, default, load, parse
+from bmcsim.fleet.config import HARDWARE, MAX_BYTES, FleetConfig, default, load, parse
 from bmcsim.fleet.pool import MacPool, MacRanges
+from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.identity import Kind
 
 POOL = 'dhcp = { type = "pool", prefix = "127.64.0.0/18", reserve_first = 1 }\n'
@@ -300,6 +301,15 @@ def test_bad_durations(value: str) -> None:
         ),
         (f"{GROUP}timing_overrides = 5", "machines.a.timing_overrides: must be a table, not 5"),
         (
+            f"{GROUP}desired_firmware = {{ hsot = {{}} }}",
+            "machines.a.desired_firmware.hsot: is not a known key; did you mean host?",
+        ),
+        (
+            f"{GROUP}desired_firmware = {{ dpu = {{ bmc = 'BF 24/10' }} }}",
+            "machines.a.desired_firmware.dpu.bmc: must be a version, of letters, digits and . _ + ~ -, not 'BF 24/10'",
+        ),
+        (f"{GROUP}desired_firmware = {{ host = {{ bmc = 7 }} }}", "machines.a.desired_firmware.host.bmc: must be a ve"),
+        (
             f"{GROUP}host_firmware_versions = {{ bmc = '' }}",
             "machines.a.host_firmware_versions.bmc: must be a text that is not empty, not ''",
         ),
@@ -346,7 +356,8 @@ def test_bad_durations(value: str) -> None:
         (f"[bmcsim]\nlisten_on = 'x'\n{GROUP}", "bmcsim.listen_on: is not a known key; did you mean listen?"),
         (
             f"[bmcsim]\nzzz = 'x'\n{GROUP}",
-            "bmcsim.zzz: is not a known key; known: admin, listen, state_dir, time_scale",
+            "bmcsim.zzz: is not a known key; known: admin, credentials, durability, faults, listen, lockout, "
+            "preset, progression, state_dir, time_scale, while_resetting",
         ),
         (f"[bmcsim]\ntime_scale = 0\n{GROUP}", "bmcsim.time_scale: must be a number greater than 0, not 0"),
         (f"[bmcsim]\ntime_scale = nan\n{GROUP}", "bmcsim.time_scale: must be a number greater than 0, not nan"),
@@ -403,6 +414,15 @@ def test_bad_durations(value: str) -> None:
 def test_errors_name_key_and_remedy(text: str, expected: str) -> None:
     line = error(text)
     assert line.startswith(expected), line
+
+
+def test_desired_versions_keep_their_order() -> None:
+    text = "desired_firmware = { host = { uefi = '1.14', bmc = '7.0' }, dpu = { cec = '00.02_n02' } }"
+    (group,) = parse(f"{GROUP}{text}", "f").groups
+    assert list(group.desired_host_firmware.items()) == [("uefi", "1.14"), ("bmc", "7.0")]
+    assert group.desired_dpu_firmware == {"cec": "00.02_n02"}
+    (plain,) = parse(GROUP, "f").groups
+    assert (plain.desired_host_firmware, plain.desired_dpu_firmware) == ({}, {})
 
 
 def test_all_errors_are_reported_together() -> None:

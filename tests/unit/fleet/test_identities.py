@@ -5,8 +5,9 @@ from itertools import islice
 
 import pytest
 
-from bmcsim.fleet.config import ConfigError, default, parse
+from bmcsim.fleet.config import default, parse
 from bmcsim.fleet.identities import BmcPlan, overlap, plan
+from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.identity import Kind, mac_colons
 
 

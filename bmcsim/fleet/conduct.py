@@ -1,0 +1,113 @@
+"""How BMCs behave where somebody chose: for a fleet ([bmcsim]), a group ([machines.NAME]) or one BMC ([bmcs.ID])."""
+
+from typing import Any, get_args
+
+import msgspec
+
+from bmcsim.machine.bmc import Policy
+from bmcsim.machine.fault_rules import FaultError
+from bmcsim.machine.faults import Rules
+from bmcsim.redfish.injection import rules_of
+from bmcsim.tree import fault_presets, presets
+from bmcsim.tree.profile import ResetMode
+from bmcsim.tree.source import ProfileError
+
+POLICIES: tuple[str, ...] = get_args(Policy)
+RESET_MODES: tuple[str, ...] = get_args(ResetMode)
+
+
+class Lockout(msgspec.Struct, frozen=True):
+    """AccountService's lockout. threshold: failed logins; duration, reset_after: seconds."""
+
+    threshold: int
+    duration: int = 600
+    reset_after: int = 60
+
+
+class Conduct(msgspec.Struct, frozen=True):
+    """What was chosen; None: whatever the next wider level says.
+
+    preset: name of a time preset. credentials: what becomes of a changed password. while_resetting: what clients meet.
+    faults: fault rules from the start; their windows count from there. lockout: of accounts.
+    """
+
+    preset: str | None = None
+    credentials: Policy | None = None
+    while_resetting: ResetMode | None = None
+    faults: Rules | None = None
+    lockout: Lockout | None = None
+
+    def within(self, wider: "Conduct") -> "Conduct":
+        """This, with what it leaves open as the wider level has it. Fault rules add up."""
+        own = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        if self.faults is not None and wider.faults is not None:
+            own["faults"] = Rules((*wider.faults.rules, *self.faults.rules))
+        return msgspec.structs.replace(wider, **own)
+
+
+DEFAULT = Conduct()
+
+
+def implied(preset: str | None) -> Conduct:
+    """What a time preset says about other things than times. Raises ProfileError."""
+    if preset is None:
+        return DEFAULT
+    loaded = presets.load(preset)
+    faults = fault_rules(loaded.faults) if loaded.faults else None
+    return Conduct(while_resetting=loaded.while_resetting, faults=faults)
+
+
+def preset_name(value: Any) -> str:
+    """A preset's name. Raises ValueError that lists the known ones."""
+    if not isinstance(value, str) or value not in presets.names():
+        raise ValueError(f"must be one of {', '.join(presets.names())}, not {value!r}")
+    return value
+
+
+def one_of(*allowed: str) -> Any:
+    """A converter for one of a few words."""
+
+    def convert(value: Any) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}, not {value!r}")
+        return value
+
+    return convert
+
+
+def fault_rules(value: Any) -> Rules:
+    """Fault rules from a list of preset names and rules. Raises ValueError that says which one is wrong and why."""
+    if not isinstance(value, list):
+        raise ValueError("must be a list of names of fault presets (bmcsim fault list) and of rules")
+    objects: list[Any] = []
+    for item in value:
+        if isinstance(item, str):
+            try:
+                objects += fault_presets.load(item)
+            except ProfileError as error:
+                raise ValueError(str(error)) from error
+        else:
+            objects.append(item)
+    try:
+        return rules_of(objects, 0.0)
+    except FaultError as error:
+        raise ValueError(str(error)) from error
+
+
+def lockout(value: Any) -> Lockout:
+    """{threshold = 4, duration = 600, reset_after = 60}. Raises ValueError."""
+    try:
+        wanted = msgspec.convert(value, _LockoutTable)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"must be like {{ threshold = 4, duration = 600, reset_after = 60 }}: {error}") from error
+    if wanted.threshold < 0 or wanted.duration < 0 or wanted.reset_after < 0:
+        raise ValueError("its numbers must not be negative")
+    if wanted.reset_after > wanted.duration:
+        raise ValueError("reset_after must not be longer than duration (DSP2046, AccountService)")
+    return Lockout(wanted.threshold, wanted.duration, wanted.reset_after)
+
+
+class _LockoutTable(msgspec.Struct, forbid_unknown_fields=True):
+    threshold: int
+    duration: int = 600
+    reset_after: int = 60
