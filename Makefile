@@ -10,8 +10,14 @@ STAMP   = $(VENV)/.installed
 run: $(STAMP)
 	@$(BIN)/bmcsim serve $(ARGS)
 
+# Unit tests in parallel, then those that run whole programs one after the other.
 test: $(STAMP)
+ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
+else
+	@$(BIN)/python -m pytest -n auto tests/unit tests/reports
+	@$(BIN)/python -m pytest tests --ignore=tests/unit --ignore=tests/reports
+endif
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -24,14 +24,22 @@ class Response(NamedTuple):
 
 
 def encode(
-    authority: str, path: str, *, forwarded: str | None = None, password: str = PASSWORD, patch: bytes | None = None
+    authority: str,
+    path: str,
+    *,
+    forwarded: str | None = None,
+    password: str = PASSWORD,
+    patch: bytes | None = None,
+    post: bytes | None = None,
 ) -> bytes:
-    """A GET, or a PATCH of JSON, with the headers that NICo's monitoring sends.
+    """A GET, or a PATCH or POST of JSON, with the headers that NICo's monitoring sends.
 
     `forwarded` is the address of the BMC that is meant where the authority does not say it.
     """
+    body = patch if post is None else post
+    method = "GET" if body is None else "PATCH" if post is None else "POST"
     lines = [
-        f"{'GET' if patch is None else 'PATCH'} {path} HTTP/1.1",
+        f"{method} {path} HTTP/1.1",
         f"Host: {authority}",
         "Accept: */*",
         "User-Agent: nv-redfish/v1",
@@ -39,9 +47,9 @@ def encode(
     ]
     if forwarded is not None:
         lines.append(f"Forwarded: host={forwarded}")
-    if patch is not None:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(patch)}"]
-    return "\r\n".join([*lines, "", ""]).encode() + (patch or b"")
+    if body is not None:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
 
 @cache

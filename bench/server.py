@@ -150,6 +150,11 @@ class Server:
             self._check_starting()
             time.sleep(0.005)
 
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
     def stop(self) -> None:
         """End the whole process group: politely, then not."""
         try:
@@ -190,8 +195,13 @@ class Started:
 
 
 @contextmanager
-def bmcsim(settings: Settings, fleet: Fleet | None = None) -> Iterator[Started]:
-    """Run bmcsim with `fleet` (the one of the settings by default), its passwords already rotated to PASSWORD."""
+def bmcsim(
+    settings: Settings, fleet: Fleet | None = None, options: Sequence[str] = (), *, rotated: bool = True
+) -> Iterator[Started]:
+    """Run bmcsim with `fleet` (the one of the settings by default).
+
+    options: further ones of its command line. rotated: its passwords are PASSWORD already, not the factory's.
+    """
     program = Path(sys.executable).with_name("bmcsim")
     if not program.exists():
         raise BenchError(f"{program.name} is not installed beside {Path(sys.executable).name}: run `make` first")
@@ -202,12 +212,12 @@ def bmcsim(settings: Settings, fleet: Fleet | None = None) -> Iterator[Started]:
         "serve",
         f"--hosts={fleet.hosts}",
         f"--dpus={fleet.dpus}",
-        f"--host-password={PASSWORD}",
-        f"--dpu-password={PASSWORD}",
+        *([f"--host-password={PASSWORD}", f"--dpu-password={PASSWORD}"] if rotated else []),
         f"--listen=127.0.0.0/8:{port}",
         f"--admin=127.0.0.1:{admin_port}",
         f"--tls-cert={settings.certificate}",
         f"--tls-key={settings.key}",
+        *options,
     ]
     server = Server(command, fleet.address(0), port, settings.cores.server, settings.work / "bmcsim.log")
     try:

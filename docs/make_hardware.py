@@ -66,7 +66,9 @@ def section(name: str, tree: Tree) -> Iterator[str]:
 
     yield "\n### Actions\n\n| Target | Parameters |\n|---|---|"
     for target, action in tree.actions.items():
-        given = "; ".join(f"{key}: {', '.join(values or ['any text'])}" for key, values in action.parameters.items())
+        given = "; ".join(
+            f"{key}: {', '.join(facts.values or [f'any {facts.type}'])}" for key, facts in action.parameters.items()
+        )
         yield f"| `{target}` | {given or 'none'} |"
 
     yield "\n### Writable properties\n\n| Resource | Property | Type | Allowed |\n|---|---|---|---|"

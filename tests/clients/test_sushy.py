@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sushy
 from sushy import auth as sushy_auth
+from sushy.resources.settings import UPDATE_SUCCESS
 
 from tests.clients.conftest import DPU, HOST
 from tests.serving import Process
@@ -76,3 +77,80 @@ def test_reads_chassis_and_managers(connect: Connect, address: str) -> None:
     assert manager.firmware_version
     assert manager.get_supported_command_shell_types() == set() or manager.manager_type
     assert manager.systems
+
+
+@pytest.mark.parametrize("address", [HOST, DPU])
+def test_updates_firmware(connect: Connect, address: str) -> None:
+    service = connect(address).get_update_service()
+    task_monitor = service.simple_update("http://192.0.2.1/bmc-9.9.bin", transfer_protocol="HTTP")
+    deadline = time.monotonic() + 30
+    while task_monitor.check_is_processing and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not task_monitor.check_is_processing
+    task = task_monitor.get_task()
+    while task.task_state != sushy.TASK_STATE_COMPLETED:
+        assert time.monotonic() < deadline
+        task.refresh(force=True)
+    assert task.percent_complete == 100
+
+
+def boot(system: Any) -> None:
+    """Restart a system and wait until it runs again."""
+    system.reset_system(sushy.ResetType.FORCE_RESTART)
+    time.sleep(0.2)
+    deadline = time.monotonic() + 30
+    while system.json["BootProgress"]["LastState"] != "OSRunning" and time.monotonic() < deadline:
+        time.sleep(0.2)
+        system.invalidate()
+        system.refresh()
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "value"), [(HOST, "SriovGlobalEnable", "Disabled"), (DPU, "HostPrivilegeLevel", "Restricted")]
+)
+def test_sets_the_firmware_up(connect: Connect, address: str, name: str, value: str) -> None:
+    """An attribute waits for the boot, and its update is reported as a success; then all of it is reset."""
+    (system,) = connect(address).get_system_collection().get_members()
+    before = system.bios.attributes[name]
+    assert sushy.ApplyTime.ON_RESET in system.bios.supported_apply_times
+    system.bios.set_attribute(name, value, apply_time=sushy.ApplyTime.ON_RESET)
+    assert system.bios.pending_attributes == {name: value}
+    assert system.bios.attributes[name] == before
+    boot(system)
+    system.bios.refresh(force=True)
+    assert system.bios.attributes[name] == value
+    assert system.bios.update_status.status == UPDATE_SUCCESS
+    system.bios.reset_bios()
+    boot(system)
+    system.bios.refresh(force=True)
+    assert system.bios.attributes[name] == before
+
+
+def test_sets_secure_boot(connect: Connect) -> None:
+    (system,) = connect(HOST).get_system_collection().get_members()
+    system.secure_boot.set_enabled(True)
+    boot(system)
+    system.secure_boot.refresh(force=True)
+    assert system.secure_boot.enabled
+    assert system.secure_boot.current_boot == sushy.SECURE_BOOT_ENABLED
+    system.secure_boot.reset_keys(sushy.SecureBootResetKeysType.DELETE_ALL_KEYS)
+    system.secure_boot.refresh(force=True)
+    assert system.secure_boot.mode == sushy.SecureBootMode.SETUP
+
+
+@pytest.mark.parametrize("place", ["system", "manager"])
+def test_inserts_virtual_media(connect: Connect, place: str) -> None:
+    """Insert, refuse a second image, eject, refuse what cannot be reached."""
+    root = connect(HOST)
+    owner = (root.get_system_collection() if place == "system" else root.get_manager_collection()).get_members()[0]
+    (device, *_) = [one for one in owner.virtual_media.get_members() if sushy.VIRTUAL_MEDIA_CD in one.media_types]
+    device.insert_media("http://192.0.2.1/install.iso", write_protected=True)
+    device.refresh(force=True)
+    assert (device.image, device.inserted) == ("http://192.0.2.1/install.iso", True)
+    with pytest.raises(sushy.exceptions.HTTPError):
+        device.insert_media("http://192.0.2.1/other.iso")
+    device.eject_media()
+    device.refresh(force=True)
+    assert (device.image, device.inserted) == (None, False)
+    with pytest.raises(sushy.exceptions.HTTPError):
+        device.insert_media("http://unreachable.invalid/install.iso")
