@@ -4,6 +4,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.bmc import Policy
 from bmcsim.machine.fault_rules import FaultError
 from bmcsim.machine.faults import Rules
@@ -38,10 +39,17 @@ class Conduct(msgspec.Struct, frozen=True):
     lockout: Lockout | None = None
 
     def within(self, wider: "Conduct") -> "Conduct":
-        """This, with what it leaves open as the wider level has it. Fault rules add up."""
+        """This, with what it leaves open as the wider level has it. Fault rules add up; of one id the own one counts.
+
+        Raises ConfigError for too many.
+        """
         own = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
         if self.faults is not None and wider.faults is not None:
-            own["faults"] = Rules((*wider.faults.rules, *self.faults.rules))
+            by_id = {rule.id: rule for rule in (*wider.faults.rules, *self.faults.rules)}
+            try:
+                own["faults"] = Rules.of(by_id.values())
+            except FaultError as error:
+                raise ConfigError(f"faults: those of fleet, group and BMC together: {error.text}") from error
         return msgspec.structs.replace(wider, **own)
 
 

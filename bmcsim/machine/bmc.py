@@ -183,16 +183,19 @@ class Bmc:
         else:
             self.become(moment, faults=rules)
 
-    def snapshot(self) -> list[tuple["Bmc", State, State | None]]:
-        """The states of this BMC and its DPUs, for `forget`."""
-        return [(one, one.state, one.uncommitted) for one in (self, *self.dpus)]
+    def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
+        """The states and sessions of this BMC and its DPUs, for `forget`."""
+        return [
+            (one, one.state, one.uncommitted, one.sessions.copy() if one.sessions is not None else None)
+            for one in (self, *self.dpus)
+        ]
 
     @staticmethod
-    def forget(snapshot: Iterable[tuple["Bmc", State, State | None]]) -> None:
+    def forget(snapshot: Iterable[tuple["Bmc", State, State | None, Sessions | None]]) -> None:
         """Go back to a snapshot as if nothing had been asked."""
-        for one, state, uncommitted in snapshot:
+        for one, state, uncommitted, sessions in snapshot:
             one.restore(state)
-            one.uncommitted = uncommitted
+            one.uncommitted, one.sessions = uncommitted, sessions
 
     def encode(self) -> bytes:
         """The durable state as a row of the store."""

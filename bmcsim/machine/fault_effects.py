@@ -9,6 +9,7 @@ from msgspec import Meta
 from bmcsim.tree.source import deep_merge
 
 MAX_DELAY = 3600.0
+_LONGEST = 3650 * 86400.0
 
 _UNITS = (
     (1e-9, "ns nsec nanos"),
@@ -23,6 +24,7 @@ _UNITS = (
 _SECONDS = {name: seconds for seconds, names in _UNITS for name in names.split()}
 _PART = r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([a-z]+)"
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\x20-\x7e\x80-\xff\t]*")
 _FRAMING = ("content-length", "transfer-encoding", "connection", "date")
@@ -41,6 +43,8 @@ class Duration(float):
             if unit not in _SECONDS:
                 raise ValueError(f"{text!r} has the unit {unit!r}; there are {', '.join(_SECONDS)}")
             seconds += float(number) * _SECONDS[unit]
+        if seconds > _LONGEST:
+            raise ValueError(f"{text!r} must be at most {round(_LONGEST / 86400)} days")
         return cls(round(seconds * 1000) / 1000)
 
     def __str__(self) -> str:
@@ -90,7 +94,7 @@ def _without(body: Any, steps: list[str]) -> Any:
         if rest:
             changed[step] = _without(body[step], rest)
         return changed
-    if isinstance(body, list) and step.isdecimal() and int(step) < len(body):
+    if isinstance(body, list) and _INDEX.fullmatch(step) and int(step) < len(body):
         at = int(step)
         return [*body[:at], *([_without(body[at], rest)] if rest else []), *body[at + 1 :]]
     return body
@@ -143,7 +147,7 @@ class LostWrite(msgspec.Struct, frozen=True):
 
 
 class Headers(msgspec.Struct, frozen=True):
-    """Set header fields of the answer, or remove them (null). {} in a value stands for the value before."""
+    """Set header fields of the answer, or remove them (null). {} in a value, once, stands for the value before."""
 
     fields: dict[str, str | None]
 
@@ -155,6 +159,9 @@ class Headers(msgspec.Struct, frozen=True):
                 raise ValueError(f"{name} cannot be set; CloseAfter, Truncate and Drip change how an answer is sent")
             if value is not None and not _FIELD_VALUE.fullmatch(value):
                 raise ValueError(f"{name} must have a value of Latin-1 characters without line breaks")
+            if value is not None and value.count("{}") > 1:
+                # Rules that each double a value would make one of any length.
+                raise ValueError(f"{name} may have {{}} once")
 
 
 class CloseAfter(msgspec.Struct, frozen=True):

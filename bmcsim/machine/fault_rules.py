@@ -195,6 +195,12 @@ class _Form(msgspec.Struct, frozen=True):
 def from_json(value: Any, since: float = 0.0) -> Rule:
     """The rule of a JSON value. since: wall seconds now. Raises FaultError."""
     _check_size(value)
+    rule = _rule_of(value, since)
+    _check_size(to_json(rule))  # What is stored is this form, and it has to be taken when it is loaded.
+    return rule
+
+
+def _rule_of(value: Any, since: float) -> Rule:
     form = _convert(value, _Form, ())
     if not form.id.isprintable():
         raise FaultError(("id",), "must have no line breaks and other control characters")
@@ -227,6 +233,18 @@ def to_json(rule: Rule) -> dict[str, Any]:
     if rule.window is not None:
         form["window"] = _plain(rule.window)
     return form
+
+
+def size_of(rule: Rule) -> int:
+    """Bytes of its JSON."""
+    return len(orjson.dumps(to_json(rule)))
+
+
+def wildcards(selector: Selector | None) -> int:
+    """How many wildcards its globs have."""
+    if isinstance(selector, AnyOf):
+        return sum(map(wildcards, selector.selectors))
+    return selector.glob.wildcards if selector is not None else 0
 
 
 def _check_size(value: Any) -> None:

@@ -31,9 +31,13 @@ from bmcsim.machine.fault_effects import (
     Replace,
     Truncate,
 )
-from bmcsim.machine.fault_rules import Asked, FaultError, Rule, from_json, to_json
+from bmcsim.machine.fault_rules import Asked, FaultError, Rule, from_json, size_of, to_json, wildcards
 
 MAX_RULES = 256
+MAX_TOTAL = 1024 * 1024
+"""Bytes of all rules of a BMC as JSON: what a request looks through, and what is stored with each change."""
+MAX_WILDCARDS = 4096
+"""Signs * ? [ in the globs of all rules of a BMC. A request waits for their patterns, and all BMCs wait with it."""
 WRITES = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 
 B = TypeVar("B", bound=Behaviour)
@@ -86,6 +90,10 @@ class Rules(msgspec.Struct, frozen=True):
         every = tuple(rules)
         if len(every) > MAX_RULES:
             raise FaultError((), f"a BMC has at most {MAX_RULES} rules")
+        if sum(size_of(rule) for rule in every) > MAX_TOTAL:
+            raise FaultError((), f"all rules of a BMC must be at most {MAX_TOTAL // 1024} KiB of JSON")
+        if sum(wildcards(rule.selector) for rule in every) > MAX_WILDCARDS:
+            raise FaultError((), f"all globs of a BMC have at most {MAX_WILDCARDS} wildcards")
         seen: set[str] = set()
         for index, rule in enumerate(every):
             if rule.id in seen:
@@ -105,7 +113,7 @@ class Rules(msgspec.Struct, frozen=True):
     def upsert(self, rule: Rule) -> "Rules":
         """With a rule in the place of the one of its id, or at the end. Raises FaultError."""
         if any(other.id == rule.id for other in self.rules):
-            return Rules(tuple(rule if other.id == rule.id else other for other in self.rules))
+            return Rules.of(rule if other.id == rule.id else other for other in self.rules)
         return Rules.of((*self.rules, rule))
 
     def remove(self, id_: str) -> "Rules":
@@ -165,6 +173,12 @@ class Rules(msgspec.Struct, frozen=True):
             losing = (rule for rule in matching if isinstance(rule.effect, LostWrite))
             lost_write = next((rule.id for rule in losing if tally.acts(rule, spend=False)), "")
         return self._with(tally), Verdict(min(delay, MAX_DELAY), answer, lost_write, tuple(later), seed)
+
+    def may_answer(self, method: str, path: str, wall: float, *, if_match: bool = False) -> bool:
+        """Whether a rule may answer a request in the place of the BMC. Nothing is counted."""
+        asked = Asked(method, path.rstrip("/"), path.endswith("/"), if_match)
+        answering = (rule for rule in self.rules if isinstance(rule.effect, Answering))
+        return any(rule.concerns(asked, wall) for rule in answering)
 
     def after(self, verdict: Verdict, status: int, length: int, *, is_json: bool) -> tuple["Rules", Edits]:
         """What is wanted of the answer to a request. status, length of the body in bytes, is_json: of that answer."""

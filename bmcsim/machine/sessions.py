@@ -46,6 +46,12 @@ class Sessions:
         session.last_use = moment.mono
         return session
 
+    def copy(self) -> "Sessions":
+        """The sessions as they are; the copy does not change with these."""
+        same = Sessions()
+        same._by_id, same._by_token, same._number = dict(self._by_id), dict(self._by_token), self._number
+        return same
+
     def live(self, moment: Moment, timeout: float) -> dict[str, Session]:
         """Id -> session, in the order of creation, without expired ones."""
         for session in [one for one in self._by_id.values() if moment.mono - one.last_use > timeout]:

@@ -99,7 +99,14 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     state: State
 
 
-_encoder = msgspec.msgpack.Encoder()
+def _plain(value: Any) -> str:
+    """What a client wrote may come back from a template, whose texts have a type of their own. Raises TypeError."""
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} is no part of a state")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 _decoder = msgspec.msgpack.Decoder(Row)
 
 

@@ -15,7 +15,7 @@ from bmcsim.machine.credentials import Account
 from bmcsim.redfish.exchange import EMPTY_HEAD, Request, Response
 from bmcsim.redfish.members import created, is_name
 from bmcsim.redfish.messages import message
-from bmcsim.redfish.patch import PatchRefused, json_object, problems_of, text_of, without_annotations
+from bmcsim.redfish.patch import MAX_ITEMS, PatchRefused, json_object, problems_of, text_of, without_annotations
 from bmcsim.tree.compile import Node
 
 ACCOUNT_TYPES = (
@@ -42,7 +42,7 @@ def create(bmc: Bmc, node: Node, request: Request) -> Response:
     user, password, role = (properties[name] for name in _REQUIRED)
     id_ = user if behaviour.account_ids == "name" else bmc.accounts.free_id()
     digest, expiration = bmc.shared.hasher.digest(password), bmc.next_expiration(moment)
-    new = Account(id_, user, role, digest, b"", expiration=expiration, types=tuple(types))
+    new = Account(id_, user, role, digest, b"", expiration=expiration, types=tuple(dict.fromkeys(types)))
     account = _with_facts(new, properties)
     # What is left of a deleted account of the same id must not become the new one's.
     bmc.drop_sessions(DropSessions(id_))
@@ -156,7 +156,7 @@ def _user_problems(bmc: Bmc, account: Account | None, user: str) -> Messages:
 
 
 def _type_problems(types: Any) -> Messages:
-    if not isinstance(types, list) or not types:
+    if not isinstance(types, list) or not 0 < len(types) <= MAX_ITEMS:
         yield message("PropertyValueTypeError", text_of(types), "AccountTypes", related="AccountTypes")
         return
     for one in types:

@@ -9,7 +9,7 @@ from bmcsim.redfish import bios, media, updates
 from bmcsim.redfish.exchange import Request, Response
 from bmcsim.redfish.oem import dell, nvidia
 from bmcsim.redfish.outcome import Given, Handler, conflict, done
-from bmcsim.redfish.patch import has_type, json_object, text_of
+from bmcsim.redfish.patch import MAX_ITEMS, has_type, json_object, text_of
 from bmcsim.tree.compile import Action
 from bmcsim.tree.profile import ParameterFacts
 
@@ -29,7 +29,11 @@ def run(bmc: Bmc, action: Action, request: Request) -> Response:
         if not has_type(value, facts.type):
             shown = "(hidden)" if "Password" in name else text_of(value)
             raise RedfishError(400, "ActionParameterValueTypeError", shown, name, action.name, related=name)
+        if isinstance(value, list) and len(value) > MAX_ITEMS:
+            raise RedfishError(400, "ActionParameterValueError", name, action.name, related=name)
         for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str) and len(one) > facts.max_length:
+                raise RedfishError(400, "ActionParameterValueError", name, action.name, related=name)
             if facts.values is not None and one not in facts.values:
                 raise RedfishError(
                     400, "ActionParameterValueNotInList", text_of(one)[:64], name, action.name, related=name

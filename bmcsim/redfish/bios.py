@@ -14,7 +14,15 @@ from bmcsim.machine.state import Staged
 from bmcsim.redfish.exchange import Request, Response
 from bmcsim.redfish.messages import message
 from bmcsim.redfish.outcome import Given, Handler, NodeHandler, done, with_job
-from bmcsim.redfish.patch import PatchRefused, attribute_problems, json_object, properties_of, vendor_refusal, written
+from bmcsim.redfish.patch import (
+    PatchRefused,
+    attribute_problems,
+    json_object,
+    properties_of,
+    some,
+    vendor_refusal,
+    written,
+)
 from bmcsim.tree.compile import Action, Node
 from bmcsim.tree.profile import Settings
 from bmcsim.tree.source import deep_merge
@@ -104,17 +112,17 @@ def _apply_time(body: dict[str, Any], facts: Settings) -> str | None:
 
 def _checked(bmc: Bmc, node: Node, properties: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Attributes as they will be, and digests of the passwords among them. Raises PatchRefused."""
-    problems = [
+    problems = some(
         message("PropertyNotWritable" if name in node.template else "PropertyUnknown", name, related=name)
         for name in properties
         if name != "Attributes"
-    ]
+    )
     attributes = properties.get("Attributes", {})
     if not isinstance(attributes, dict):
         raise PatchRefused([message("PropertyValueTypeError", "(not a table)", "Attributes", related="Attributes")])
     facts = settings_of(node)
     present = bmc.template(bmc.tree.nodes[facts.of])["Attributes"]
-    problems += attribute_problems("Attributes", attributes, present, node.writable["Attributes"])
+    problems += some(attribute_problems("Attributes", attributes, present, node.writable["Attributes"]))
     if not problems:
         problems += _password_problems(bmc, attributes, facts)
     if problems:

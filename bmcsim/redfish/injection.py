@@ -7,6 +7,7 @@
     bmc.rules, response = apply_after(bmc.rules, verdict, response)
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,6 +25,7 @@ from bmcsim.redfish.messages import MESSAGES, error_response, errors_response, m
 from bmcsim.tree import fault_presets
 
 PATH = "/Injection/rules"
+_SECONDS = re.compile(r"[0-9]{1,9}")
 
 
 def is_own(path: str) -> bool:
@@ -124,6 +126,13 @@ def apply_before(rules: Rules, request: Request, seed: int) -> tuple[Rules, Verd
     return rules, verdict, None if verdict.answer is None else _answer(verdict)
 
 
+def may_answer(rules: Rules, request: Request) -> bool:
+    """Whether a rule may answer a request, so that it has to be asked before authentication. Nothing is counted."""
+    if not rules or is_own(request.path):
+        return False
+    return rules.may_answer(request.method, request.path, request.moment.wall, if_match=bool(request.head.if_match))
+
+
 def _answer(verdict: Verdict) -> Response:
     answer = verdict.answer
     if isinstance(answer, Close):
@@ -135,7 +144,7 @@ def _answer(verdict: Verdict) -> Response:
     if answer.message not in MESSAGES or len(answer.args) != _argument_count(answer.message):
         return error_response(RedfishError(answer.status, "GeneralError"))
     headers = b""
-    if answer.message == "ServiceTemporarilyUnavailable" and answer.args[0].isdecimal():
+    if answer.message == "ServiceTemporarilyUnavailable" and _SECONDS.fullmatch(answer.args[0]):
         headers = b"Retry-After: %b\r\n" % answer.args[0].encode()
     return error_response(RedfishError(answer.status, answer.message, *answer.args, headers=headers))
 

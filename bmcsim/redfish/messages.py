@@ -12,6 +12,7 @@ from bmcsim.tree.profile import VendorMessage
 
 _CRITICAL = "Critical"
 _WARNING = "Warning"
+_REPEATED = 1024
 
 MESSAGES: dict[str, tuple[str, str, str]] = {
     "AccessUnauthorized": (
@@ -198,8 +199,9 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
 
 
 def message(key: str, *args: str, related: str = "") -> dict[str, Any]:
-    """One Message object (DSP0266 9.5.11)."""
+    """One Message object (DSP0266 9.5.11). What a client sent is repeated in part only."""
     severity, text, resolution = MESSAGES[key]
+    args, related = tuple([arg[:_REPEATED] for arg in args]), related[:_REPEATED]
     text = re.sub(r"%(\d)", lambda match: args[int(match[1]) - 1], text)
     body: dict[str, Any] = {
         "@odata.type": "#Message.v1_2_1.Message",

@@ -1,7 +1,8 @@
 """PATCH of a resource, checked against the facts of its profile (DSP0266 7.6): all of it, or nothing."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -14,6 +15,10 @@ from bmcsim.redfish.exchange import EMPTY_HEAD, Response
 from bmcsim.redfish.messages import message, vendor_message
 from bmcsim.tree.compile import Node
 from bmcsim.tree.profile import VendorMessage, WritableFacts
+
+MAX_PROBLEMS = 64
+MAX_ITEMS = 64
+"""Elements of an array that a client writes."""
 
 
 class PatchRefused(Exception):
@@ -66,11 +71,16 @@ def checked(bmc: Bmc, node: Node, properties: dict[str, Any]) -> dict[str, Any]:
     template = bmc.template(node)
     properties = _with_arrays(properties, template)
     lists = bmc.tree.nodes[node.settings.of].template if node.settings is not None else node.template
-    problems = list(_problems(node, lists, template, properties, ""))
-    problems = problems or list(_conflicts(node, {**template, **properties}, properties))
+    problems = some(_problems(node, lists, template, properties, ""))
+    problems = problems or some(_conflicts(node, {**template, **properties}, properties))
     if problems:
         raise PatchRefused(problems)
     return properties
+
+
+def some(problems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first of the problems: a body of many wrong properties is not answered with many times its size."""
+    return list(islice(problems, MAX_PROBLEMS))
 
 
 def write(bmc: Bmc, node: Node, properties: dict[str, Any], moment: Moment) -> None:
@@ -87,8 +97,8 @@ def written(bmc: Bmc, node: Node, moment: Moment, item: Any = None, effects: Seq
 
 
 def problems_of(node: Node, changes: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the facts of a template of members say against a change."""
-    return _problems(node, node.template, node.template, changes, "")
+    """The first of what the facts of a template of members say against a change."""
+    return islice(_problems(node, node.template, node.template, changes, ""), MAX_PROBLEMS)
 
 
 def _with_arrays(changes: dict[str, Any], template: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +163,8 @@ def attribute_problems(
         elif not _alike(item, present[name]):
             shown = "(hidden)" if "Password" in name else text_of(item)
             yield message("PropertyValueTypeError", shown, name, related=related)
+        elif isinstance(item, str) and len(item) > facts.max_length:
+            yield message("StringValueTooLong", item[:64], str(facts.max_length), related=related)
         elif choices is not None and item not in choices:
             yield message("PropertyValueNotInList", item, name, related=related)
 
@@ -174,6 +186,9 @@ def _value_problems(path: str, value: Any, facts: WritableFacts, template: dict[
     if isinstance(value, int | float) and not isinstance(value, bool):
         if (facts.min is not None and value < facts.min) or (facts.max is not None and value > facts.max):
             yield message("PropertyValueOutOfRange", text_of(value), name, related=related)
+        return
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        yield message("PropertyValueError", name, related=related)
         return
     allowed = _allowed(facts, template)
     for item in value if isinstance(value, list) else [value]:
@@ -214,6 +229,6 @@ def has_type(value: Any, type_: str) -> bool:
 def text_of(value: Any) -> str:
     """A JSON value as an argument of a message."""
     try:
-        return value if isinstance(value, str) else orjson.dumps(value).decode()[:128]
+        return value[:128] if isinstance(value, str) else orjson.dumps(value).decode()[:128]
     except TypeError:
         return "(nested too deeply)"

@@ -14,7 +14,7 @@ from bmcsim.machine.images import Hint
 from bmcsim.machine.tasks import Task
 from bmcsim.redfish.exchange import Request, Response, Upload
 from bmcsim.redfish.outcome import Given, Handler, done
-from bmcsim.redfish.patch import has_type, json_object, text_of
+from bmcsim.redfish.patch import MAX_ITEMS, has_type, json_object, text_of
 from bmcsim.redfish.tasks import accepted, retry_after
 from bmcsim.tree.compile import Action
 from bmcsim.tree.profile import UploadKind
@@ -100,6 +100,9 @@ def _start_update(bmc: Bmc, _action: Action, _given: Given, request: Request) ->
 
 def _targets(bmc: Bmc, uris: Iterable[str]) -> list[str]:
     """The components that a client names by their items in the inventory, or by what they run on."""
+    uris = list(dict.fromkeys(uris))
+    if len(uris) > MAX_ITEMS:
+        raise RedfishError(400, "PropertyValueError", "Targets", related="Targets")
     names: list[str] = []
     for uri in uris:
         found = list(_components_at(bmc, uri.rstrip("/")))

@@ -111,6 +111,7 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     standard's message. media_empty_message: what it says to an eject of nothing, which is fine without it.
     boot_options_follow_order: whether the boot options are listed in boot order.
     clock_drift: seconds per day by which the BMC's clock is too fast, counted from its start.
+    writes_ignore_if_none_match: a write is done whatever If-None-Match says; AMI's clients send it the present tag.
     lockdown: what locks the configuration.
     """
 
@@ -136,6 +137,7 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     media_empty_message: VendorMessage | None = None
     boot_options_follow_order: bool = False
     clock_drift: float = 0.0
+    writes_ignore_if_none_match: bool = False
     lockdown: Lockdown | None = None
 
 
@@ -190,12 +192,16 @@ class WritableFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ParameterFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A parameter of an action. values: the allowed ones, None for any. ignore_case: they are taken in any case."""
+    """A parameter of an action.
+
+    values: the allowed ones, None for any. ignore_case: they are taken in any case. max_length: characters of a text.
+    """
 
     type: Literal["string", "boolean", "integer", "number", "strings", "object"] = "string"
     values: list[str] | None = None
     required: bool = False
     ignore_case: bool = False
+    max_length: int = 1024
 
 
 class PasswordFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

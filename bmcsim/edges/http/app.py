@@ -1,15 +1,19 @@
-"""The slow lane's application: requests whose body is large or chunked, read and bounded here."""
+"""The slow lane's application: requests whose body is large, chunked or an upload, read and bounded here."""
 
-from typing import Any, cast
+from typing import Any
 
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.edges.http.context import Context, Dropped
-from bmcsim.edges.http.protocol import Cycle, encode
-from bmcsim.redfish.exchange import Request, Response, head_of
+from bmcsim.edges.http.protocol import Cycle
+from bmcsim.edges.http.uploads import sink_of
+from bmcsim.redfish.exchange import Request, Upload, head_of
 from bmcsim.redfish.messages import error_response
-from bmcsim.redfish.service import JSON_LIMIT
+
+
+class _Gone(Exception):
+    """The client went away before the end of its request."""
 
 
 class RedfishApp:
@@ -19,37 +23,54 @@ class RedfishApp:
         self._context = context
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """Read the body up to its limit, then answer; a chunked body is counted while it is read (413)."""
+        """Read the body as the plan of its cycle says, then answer. A refusal meanwhile ends the connection."""
+        del send  # Cycle.deliver knows how an answer is to go out.
         if scope["type"] != "http":
             return
         state: dict[str, Any] = scope["state"]
-        cycle: Cycle = state["cycle"]
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return
-            body += message.get("body", b"")
-            if len(body) > JSON_LIMIT:
-                cycle.keep_alive = False
-                await self._send(send, cycle, scope["method"], error_response(RedfishError(413, "PayloadTooLarge")))
-                return
-            if not message.get("more_body", False):
-                break
+        # The cycle has the scope: taken out, the two are freed at once and not by a full garbage collection.
+        cycle: Cycle = state.pop("cycle")
+        try:
+            body, upload = await _read(cycle, receive, state["fields"].get(b"content-type", b""))
+        except _Gone:
+            return
+        except RedfishError as error:
+            cycle.keep_alive = False
+            await cycle.deliver(None, error_response(error))
+            return
         query = scope["query_string"].decode("latin-1")
         moment, head = self._context.clock.now(), head_of(state["fields"])
-        request = Request(scope["method"], scope["path"], moment, head, query, bytes(body))
+        request = Request(scope["method"], scope["path"], moment, head, query, body, upload)
         try:
-            bmc, response = self._context.answer(state["fields"], state["dialled"], request)
+            bmc, response, _ = self._context.answer(state["fields"], state["dialled"], request)
         except Dropped:
             self._context.metrics.dropped += 1
             cycle.drop()
             return
-        await self._send(send, cycle, scope["method"], response)
-        self._context.execute(bmc, response)
+        await cycle.deliver(bmc, response)
 
-    async def _send(self, send: ASGISendCallable, cycle: Cycle, method: str, response: Response) -> None:
-        date = self._context.date_line(self._context.clock.now())
-        encoded = encode(response, method, date, cycle.keep_alive)
-        self._context.metrics.observe(response.status, 0.0)
-        await send(cast(Any, {"type": "http.response.start", "status": response.status, "bmcsim.response": encoded}))
+
+async def _read(cycle: Cycle, receive: ASGIReceiveCallable, content_type: bytes) -> tuple[bytes, Upload | None]:
+    """The body, or what is left of an upload. Raises _Gone, and RedfishError 400, 408 and 413.
+
+    A body without a length is counted while it is read.
+    """
+    limit, sink, body, size = cycle.plan.limit, None, bytearray(), 0
+    if cycle.plan.upload:
+        sink = sink_of(cycle.plan.upload, content_type)
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _Gone
+        data, more = message.get("body", b""), message.get("more_body", False)
+        size += len(data)
+        if size > limit:
+            raise RedfishError(413, "PayloadTooLarge")
+        if sink is None:
+            body += data
+        else:
+            sink.feed(data)
+        if more and cycle.late:
+            raise RedfishError(408, "GeneralError")
+    return (bytes(body), None) if sink is None else (b"", sink.result())

@@ -1,8 +1,8 @@
 """What the connections of one listener share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
 import msgspec
 
@@ -15,6 +15,13 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish import service
 from bmcsim.redfish.exchange import Head, Request, Response
 from bmcsim.redfish.messages import error_response
+from bmcsim.redfish.service import BodyPlan
+
+Done = Callable[[BaseException | None], None]
+"""Told once that a change is stored (None), or that it was undone because of an error."""
+
+Commit = Callable[[Bmc, Done], object]
+"""Store what a BMC changed, `Bmc.uncommitted`, and tell so, now or later on the loop. What it returns is not used."""
 
 _KNOWN_BLOCKS = 16_384
 _KNOWN_BYTES = 512
@@ -22,18 +29,25 @@ _ROUTING_FIELDS: tuple[bytes, ...] = (b"forwarded", b"host")
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Bounds of a request. Sizes in bytes, times in seconds; beyond them: 431, 414, 408, close."""
+    """Bounds of a request. Sizes in bytes, times in seconds; beyond them: 431, 414, 413, 408, close.
+
+    upload: of a firmware image, None for what the BMC says. body_seconds: for a whole body; body_idle_seconds: between
+    two pieces of one.
+    """
 
     head: int = 32 * 1024
     target: int = 8 * 1024
     fast_body: int = 64 * 1024
+    upload: int | None = None
     head_seconds: float = 10.0
+    body_seconds: float = 600.0
+    body_idle_seconds: float = 60.0
     idle_seconds: float = 75.0
     linger_seconds: float = 1.0
 
 
 class Dropped(Exception):
-    """The connection closes without an answer."""
+    """The connection closes without an answer, because the fleet is not complete."""
 
 
 class Known:
@@ -52,6 +66,7 @@ class Context:
     """Fleet, driver, clock and counters of a Redfish listener.
 
     served: connections to addresses outside it are refused although the socket sees them; None serves all.
+    commit: stores changes; None where nothing is stored.
     """
 
     def __init__(
@@ -65,6 +80,7 @@ class Context:
         self.fleet, self.driver, self.clock = fleet, driver, clock
         self.limits = limits or Limits()
         self.served = served
+        self.commit: Commit | None = None
         self.metrics = Metrics()
         self._date_second = -1
         self._date = b""
@@ -78,15 +94,23 @@ class Context:
             self._date = b"Date: " + formatdate(second, usegmt=True).encode() + b"\r\n"
         return self._date
 
-    def route(self, fields: Mapping[bytes, bytes], dialled: str) -> Bmc:
-        """The BMC of a request. Raises RedfishError, and Dropped for a BMC that does not answer now."""
+    def refuses(self, dialled: str) -> bool:
+        """Whether a new connection to an address is reset: nothing is served there, or its BMC is in such a reset."""
         try:
-            bmc = self.fleet.route(fields.get(b"forwarded", b""), fields.get(b"host", b""), dialled)
+            if self.served is not None and ip_address(dialled) not in self.served:
+                return True
+        except ValueError:
+            # The connection is gone before anyone could ask what was dialled.
+            return True
+        bmc = self.fleet.by_address(dialled)
+        return bmc is not None and bmc.refuses_connections
+
+    def route(self, fields: Mapping[bytes, bytes], dialled: str) -> Bmc:
+        """The BMC of a request. Raises RedfishError, and Dropped while the fleet is not complete."""
+        try:
+            return self.fleet.route(fields.get(b"forwarded", b""), fields.get(b"host", b""), dialled)
         except Absent as absent:
             raise Dropped from absent
-        if not bmc.available:
-            raise Dropped
-        return bmc
 
     def remember(self, block: bytes, known: Known) -> None:
         """Keep a parsed header block; the oldest half goes when there are too many."""
@@ -104,27 +128,71 @@ class Context:
             if self.fleet.names(bmc, known.fields.get(b"forwarded", b""), known.fields.get(b"host", b"")):
                 known.bmc, known.version = bmc, self.fleet.version
             return bmc
-        if not known.bmc.available:
-            raise Dropped
         return known.bmc
 
     def admit(
         self, fields: Mapping[bytes, bytes], dialled: str, request: Request, length: int | None
-    ) -> Response | None:
-        """Decide on a body before it is read; None lets it in. Raises Dropped."""
-        try:
-            decision = service.admit(self.route(fields, dialled), request, length)
-        except RedfishError as error:
-            return error_response(error)
-        return decision if isinstance(decision, Response) else None
+    ) -> Response | BodyPlan:
+        """Decide on a body before it is read: refuse it, or say how to read it. Raises Dropped.
 
-    def answer(self, fields: Mapping[bytes, bytes], dialled: str, request: Request) -> tuple[Bmc | None, Response]:
-        """Route and handle; the caller executes the response's actions once it is written. Raises Dropped."""
+        length: Content-Length, None when the body is chunked.
+        """
         try:
             bmc = self.route(fields, dialled)
         except RedfishError as error:
-            return None, error_response(error)
-        return bmc, service.handle(bmc, request)
+            return error_response(error)
+        plan = service.admit(bmc, request, length)
+        if isinstance(plan, Response):
+            # A refused login may have locked its account; the refusal does not wait for that to be on disk.
+            self.settle(bmc, plan, lambda _: None)
+            return plan
+        if plan.upload and self.limits.upload is not None:
+            plan = BodyPlan(self.limits.upload, plan.upload)
+        if length is not None and length > plan.limit:
+            return error_response(RedfishError(413, "PayloadTooLarge"))
+        return plan
+
+    def answer(
+        self, fields: Mapping[bytes, bytes], dialled: str, request: Request
+    ) -> tuple[Bmc | None, Response, bool]:
+        """Route and handle; whether the answer has to go through `settle`. Raises Dropped.
+
+        Where it has not, it is written as it is, and its actions are executed then.
+        """
+        try:
+            bmc = self.route(fields, dialled)
+        except RedfishError as error:
+            return None, error_response(error), False
+        response = service.handle(bmc, request)
+        return bmc, response, bmc.uncommitted is not None or response.delivery is not None
+
+    def settle(self, bmc: Bmc | None, response: Response, then: Callable[[Response], None]) -> None:
+        """Commit what a request changed, call `then` with its answer, and execute the actions. Now or later.
+
+        A change that could not be stored was undone: its answer is 507, delivered as the other would have been, and
+        its actions are forgotten. The actions are executed also when nobody is there for the answer any more.
+        """
+        if bmc is None or bmc.uncommitted is None:
+            then(response)
+            self.execute(bmc, response)
+            return
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                refusal = error_response(RedfishError(507, "InsufficientStorage"))
+                refusal.delivery = response.delivery
+                then(refusal)
+                return
+            then(response)
+            # Also without actions: the driver takes the timers of a changed BMC from its state.
+            self.driver.execute(bmc, response.actions)
+
+        if self.commit is None:
+            for one in (bmc, *bmc.dpus):
+                one.committed()
+            done(None)
+        else:
+            self.commit(bmc, done)
 
     def execute(self, bmc: Bmc | None, response: Response) -> None:
         """Set in motion what a response asks for."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from bmcsim.fleet.journal import Journal
 from bmcsim.fleet.registry import Fleet
 
 BOUNDS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
@@ -46,8 +47,10 @@ class Metrics:
 class FleetCollector(Collector):
     """Computes everything at the scrape."""
 
-    def __init__(self, metrics: Metrics, fleet: Fleet, timers: Callable[[], int]) -> None:
-        self._metrics, self._fleet, self._timers = metrics, fleet, timers
+    def __init__(
+        self, metrics: Metrics, fleet: Fleet, timers: Callable[[], int], journal: Journal | None = None
+    ) -> None:
+        self._metrics, self._fleet, self._timers, self._journal = metrics, fleet, timers, journal
 
     def collect(self) -> Iterator[Metric]:
         """The metric families."""
@@ -77,13 +80,22 @@ class FleetCollector(Collector):
             "bmcsim_event_loop_lag_max_seconds", "The latest tick since the last scrape.", value=metrics.lag_max
         )
         metrics.lag_max = 0.0
-        states = Counter((bmc.identity.kind.value, bmc.power.shown, bmc.service.value) for bmc in self._fleet)
+        states = Counter((bmc.identity.kind.value, bmc.power.shown, bmc.state.service.value) for bmc in self._fleet)
         bmcs = GaugeMetricFamily("bmcsim_bmcs", "BMCs by kind and state.", labels=["kind", "power", "service"])
         for labels, count in sorted(states.items()):
             bmcs.add_metric(labels, count)
         yield bmcs
         yield GaugeMetricFamily("bmcsim_bmcs_expected", "BMCs of the fleet file.", value=self._fleet.expected)
         yield GaugeMetricFamily("bmcsim_timers", "Pending timers.", value=self._timers())
+        if self._journal is not None:
+            yield from _of_journal(self._journal)
+
+
+def _of_journal(journal: Journal) -> Iterator[Metric]:
+    yield CounterMetricFamily("bmcsim_journal_groups", "Groups of changes that were committed.", value=journal.groups)
+    yield CounterMetricFamily("bmcsim_journal_rows", "Rows in committed groups.", value=journal.committed)
+    yield CounterMetricFamily("bmcsim_journal_failures", "Groups that could not be written.", value=journal.failures)
+    yield GaugeMetricFamily("bmcsim_journal_unsaved", "BMCs with changes not on disk yet.", value=journal.unsaved)
 
 
 def registry_of(collector: FleetCollector) -> CollectorRegistry:

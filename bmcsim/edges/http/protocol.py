@@ -3,17 +3,21 @@
 A GET whose header block (everything after the request line) is byte for byte one that the parser accepted before, and
 whose target is exactly a URI of the BMC, skips even the parser: what it would say is known.
 
-What is large or chunked goes to the ASGI application, by uvicorn's own request cycle (the slow lane). Both lanes end in
-the same `Context.answer`.
+What is large, chunked or an upload goes to the ASGI application, by uvicorn's own request cycle (the slow lane). Both
+lanes end in the same `Context.answer`, and an answer that is not simply written is an `Outgoing` in both.
 
-Rule 1: responses leave in the order of their requests; while the slow lane owes one, later requests wait.
+Rule 1: responses leave in the order of their requests. While one is owed, because it is in the slow lane, waits for a
+commit or a delay, or drips, later requests wait.
 Rule 2: identity and credentials are never kept between requests; only the dialled address belongs to the connection.
 Rule 3: a connection that is dropped for one BMC first delivers what it owes to others.
+Rule 4: a change is acknowledged once it is committed, and what it sets in motion happens then, whether or not the
+client is still there.
+Rule 5: a refusal before the body takes its turn like an answer, and the connection ends with it.
 
-Of uvicorn this relies on `RequestResponseCycle` (constructor, run_asgi, send, body, disconnected, keep_alive,
-message_event, more_body, response_complete, response_started, waiting_for_100_continue), on `FlowControl`, on
-`STATUS_LINE` and on `ServerState` (connections, tasks). tests/unit/edges/test_uvicorn_contract.py has a test for each;
-the minor version is pinned.
+Of uvicorn this relies on `RequestResponseCycle` (constructor, run_asgi, receive, body, disconnected, keep_alive,
+message_event, more_body, on_response, response_complete, response_started, waiting_for_100_continue), on
+`FlowControl`, on `STATUS_LINE` and on `ServerState` (connections, tasks). tests/unit/edges/test_uvicorn_contract.py
+has a test for each; the minor version is pinned.
 """
 
 import asyncio
@@ -21,27 +25,29 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
 import msgspec
-from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.edges.http.context import Context, Dropped, Known
+from bmcsim.edges.http.delivery import Outgoing
+from bmcsim.edges.http.gate import dialled_address, reset
+from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.messages import error_response
-from bmcsim.redfish.service import handle
+from bmcsim.redfish.service import BodyPlan, handle
 
 _log = logging.getLogger(__name__)
 
 _NO_FIELDS: Mapping[bytes, bytes] = {}
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ ")
+_MOST_WAITING = 8
 _NO_CONTENT = frozenset({204, 304})
 
 
@@ -78,21 +84,37 @@ def encode(response: Response, method: str, date: bytes, keep_alive: bool) -> by
 
 
 class Cycle(RequestResponseCycle):
-    """uvicorn's request cycle, which writes header fields as the application gave them."""
+    """uvicorn's request cycle for a request whose body `plan` lets in; `deliver` sends its one answer.
 
-    async def send(self, message: ASGISendEvent) -> None:
-        """As uvicorn's; a start message with `bmcsim.response` carries a whole encoded response instead."""
-        encoded = message.get("bmcsim.response")
-        if encoded is None:
-            await super().send(message)
-            return
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
+    late: the body takes too long.
+    """
+
+    plan: BodyPlan
+    protocol: "RedfishProtocol"
+    late = False
+    _outgoing: Outgoing | None = None
+
+    @property
+    def sent(self) -> int:
+        """Bytes of the answer that went out; uvicorn's own answers, which are errors, count as 1."""
+        return self._outgoing.sent if self._outgoing is not None else 1
+
+    async def deliver(self, bmc: Bmc | None, response: Response) -> None:
+        """Send the answer as it wants to be delivered; returns when it is out or the client is gone."""
         if self.disconnected:
+            self.protocol.context.settle(bmc, response, lambda _: None)
             return
+        outgoing = self._outgoing = Outgoing(self.transport, not self.keep_alive)
+        self.protocol.send(outgoing, bmc, response, self.scope["method"], self._delivered)
+        while not (self.response_complete or self.disconnected):
+            self.message_event.clear()
+            await self.message_event.wait()
+
+    def _delivered(self) -> None:
+        outgoing = cast(Outgoing, self._outgoing)
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
-        self.transport.write(cast(bytes, encoded))
+        self.keep_alive = not outgoing.closes
         self.message_event.set()
         self.on_response()
 
@@ -102,6 +124,19 @@ class Cycle(RequestResponseCycle):
         self.keep_alive = False
         self.transport.close()
 
+    def hurry(self) -> None:
+        """The server stops: end the connection with this answer, and do not hold it back."""
+        self.keep_alive = False
+        if self._outgoing is not None:
+            self._outgoing.hurry()
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        self.disconnected = self.disconnected or not self.response_complete
+        if self._outgoing is not None:
+            self._outgoing.cancel()
+        self.message_event.set()
+
 
 class RedfishProtocol(asyncio.BufferedProtocol):
     """One connection to the Redfish port.
@@ -110,12 +145,12 @@ class RedfishProtocol(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
+        "_active",
+        "_began",
         "_body",
-        "_busy",
         "_chunk",
         "_closing",
         "_cycle",
-        "_dialled",
         "_fields",
         "_flow",
         "_head_size",
@@ -123,12 +158,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         "_in_head",
         "_in_message",
         "_parser",
+        "_plan",
         "_queue",
         "_received",
-        "_slow",
         "_url",
         "_write_paused",
         "context",
+        "dialled",
         "last_active",
         "listener",
         "transport",
@@ -138,14 +174,19 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self.context, self.listener = context, listener
         self.last_active = context.clock.now().mono
         self.transport: asyncio.Transport = cast(Any, None)
+        self.dialled = ""
         self._parser: Any = None
         self._cycle: Cycle | None = None
         self._flow: FlowControl | None = None
         self._queue: deque[Pending | Cycle] | None = None
-        self._dialled = ""
-        self._busy = self._closing = self._write_paused = False
-        self._in_head = self._in_message = self._slow = False
+        # What is being answered; None in the fast lane as long as its answers are simply written.
+        self._active: Cycle | Outgoing | None = None
+        # How the slow lane is to read the body of the request that is coming in; None in the fast lane.
+        self._plan: BodyPlan | None = None
+        self._closing = self._write_paused = False
+        self._in_head = self._in_message = False
         self._head_size = self._chunk = 0
+        self._began = 0.0
         self._headers: Sequence[tuple[bytes, bytes]] = ()
         self._fields: Mapping[bytes, bytes] = _NO_FIELDS
         self._body: tuple[bytes, ...] = ()
@@ -153,38 +194,35 @@ class RedfishProtocol(asyncio.BufferedProtocol):
 
     # connection
 
+    def accepted(self, transport: asyncio.Transport) -> bool:
+        """A client has connected, TLS may be to come: note the address that it dialled; reset it if that refuses."""
+        self.dialled = dialled_address(transport)
+        refused = self.context.refuses(self.dialled)
+        if refused:
+            reset(transport)
+        return not refused
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Refuse what was dialled at an address that is not served."""
+        """Join the connections of the listener. Without TLS this is where a connection is accepted."""
+        if not self.dialled:
+            self.accepted(transport)
         self.transport = transport
         self.listener.connections.add(cast(Any, self))
         self.context.metrics.connections_opened += 1
-        if self.context.served is not None and ip_address(self.dialled) not in self.context.served:
-            transport.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Forget the connection; a slow-lane request sees a disconnect."""
         self.context.metrics.connections_closed += 1
         self.listener.connections.discard(cast(Any, self))
-        if self._cycle is not None:
-            self._cycle.disconnected = self._cycle.disconnected or not self._cycle.response_complete
-            self._cycle.message_event.set()
-        for waiting in self._queue or ():
-            if isinstance(waiting, Cycle):
-                waiting.disconnected = True
-        self._queue = self._parser = None
+        for owed in (self._active, self._cycle, *(self._queue or ())):
+            if isinstance(owed, Cycle | Outgoing):
+                owed.cancel()
+        self._active = self._cycle = self._queue = self._parser = None
         if self._flow is not None:
             self._flow.resume_writing()
         # uvloop keeps bound methods of a buffered protocol: without this, each closed connection waits for a full
         # garbage collection.
         self.transport = cast(Any, None)
-
-    @property
-    def dialled(self) -> str:
-        """The address that the client dialled; looked up once, and only when something asks."""
-        if not self._dialled:
-            name = self.transport.get_extra_info("sockname")
-            self._dialled = name[0].removeprefix("::ffff:") if name else "?"
-        return self._dialled
 
     @property
     def flow(self) -> FlowControl:
@@ -194,25 +232,42 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         return self._flow
 
     def sweep(self, now: float) -> None:
-        """Called every few seconds: close what is idle or too slow with its request."""
-        if self._busy or self._closing:
+        """Called every few seconds: close what is idle, or too slow with its request or with reading its answers."""
+        idle, limits = now - self.last_active, self.context.limits
+        if self._write_paused:
+            if idle > limits.idle_seconds:
+                self.transport.abort()
             return
-        idle = now - self.last_active
-        if self._in_head and idle > self.context.limits.head_seconds:
+        in_body = self._in_message and not self._in_head
+        streaming = in_body and self._plan is not None and self._active is self._cycle
+        if self._closing or (self._active is not None and not streaming):
+            return
+        if in_body:
+            if idle > limits.body_idle_seconds or now - self._began > limits.body_seconds:
+                self._body_is_late()
+        elif self._in_head and idle > limits.head_seconds:
             self._refuse_and_close(error_response(RedfishError(408, "GeneralError")))
-        elif idle > self.context.limits.idle_seconds:
+        elif idle > limits.idle_seconds:
             self.transport.close()
 
+    def _body_is_late(self) -> None:
+        if self._plan is not None and self._cycle is not None:
+            self._cycle.late = True
+            self._cycle.message_event.set()
+        else:
+            self._refuse_and_close(error_response(RedfishError(408, "GeneralError")))
+
     def shutdown(self) -> None:
-        """Finish the request that is being answered, then close."""
-        if self._busy and self._cycle is not None:
-            self._cycle.keep_alive = False
+        """Finish the request that is being answered, without its delays, then close."""
+        if self._active is not None:
+            self._active.hurry()
         else:
             self.transport.close()
 
     def pause_writing(self) -> None:
         """The client does not read: take no more requests from it."""
         self._write_paused = True
+        self.last_active = self.context.clock.now().mono
         self.flow.pause_writing()
         self.flow.pause_reading()
 
@@ -284,7 +339,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             return False
         context = self.context
         try:
-            bmc = context.route_known(known, self._dialled or self.dialled)
+            bmc = context.route_known(known, self.dialled)
         except (Dropped, RedfishError):
             return False
         path = data[4:end].decode("latin-1")
@@ -293,6 +348,9 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         moment = context.clock.now()
         self.last_active = moment.mono
         response = handle(bmc, Request("GET", path, moment, known.head))
+        if response.delivery is not None or bmc.uncommitted is not None:
+            self._owe(bmc, response, "GET", keep_alive=True)
+            return True
         self.transport.write(encode(response, "GET", context.date_line(moment), keep_alive=True))
         context.metrics.observe(response.status, time.monotonic() - moment.mono)
         return True
@@ -304,7 +362,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self._headers = []
         self._in_head = True
         self._head_size = 0
-        self._slow = False
+        self._plan = None
         self._body = ()
 
     def on_url(self, url: bytes) -> None:
@@ -333,28 +391,35 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         length = None
         if b"transfer-encoding" not in fields:
             length = int(fields[b"content-length"])
-        self._slow = length is None or length > self.context.limits.fast_body
+        request = self._request(b"", head_of(fields))
+        self._began = request.moment.mono
         try:
-            refusal = self.context.admit(fields, self.dialled, self._request(b"", head_of(fields)), length)
+            plan = self.context.admit(fields, self.dialled, request, length)
         except Dropped:
             if self._waiting:
-                self._enqueue(Pending(self._request(b"", head_of(fields)), fields, False, None))
+                self._enqueue(Pending(request, fields, False, None))
                 self._closing = True
             else:
                 self._drop()
             return
-        if refusal is not None:
-            self._refuse_and_close(refusal)
-        elif self._slow:
-            self._start_slow()
-        elif fields.get(b"expect", b"").lower() == b"100-continue" and not self._waiting:
+        if isinstance(plan, Response):
+            self._refuse_and_close(plan)
+        elif plan.upload or length is None or length > self.context.limits.fast_body:
+            self._plan = plan
+            self._start_slow(plan)
+        elif not self._waiting:
+            self._continue()
+
+    def _continue(self) -> None:
+        """Ask for the body of a fast-lane request if the client waits to be asked. Asking twice does no harm."""
+        if not self._body and self._fields.get(b"expect", b"").lower() == b"100-continue":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         if self._closing:
             return
-        if not self._slow:
+        if self._plan is None:
             self._body += (body,)
         elif self._cycle is not None and not self._cycle.response_complete:
             self._cycle.body += body
@@ -367,7 +432,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self._in_message = False
         if self._closing:
             return
-        if self._slow:
+        if self._plan is not None:
             if self._cycle is not None and not self._cycle.response_complete:
                 self._cycle.more_body = False
                 self._cycle.message_event.set()
@@ -439,7 +504,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
     @property
     def _waiting(self) -> bool:
         """Whether a new request has to wait for others of this connection."""
-        return self._busy or self._write_paused or bool(self._queue)
+        return self._active is not None or self._write_paused or bool(self._queue)
 
     def _answer(self, pending: Pending) -> None:
         started = time.monotonic()
@@ -448,9 +513,12 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             self._finish(pending.refusal, request)
             return
         try:
-            bmc, response = context.answer(pending.fields, self._dialled or self.dialled, request)
+            bmc, response, waits = context.answer(pending.fields, self.dialled, request)
         except Dropped:
             self._drop()
+            return
+        if waits:
+            self._owe(bmc, response, request.method, pending.keep_alive)
             return
         self.transport.write(encode(response, request.method, context.date_line(request.moment), pending.keep_alive))
         if response.actions:
@@ -460,16 +528,67 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             self._closing = True
             self.transport.close()
 
+    def _owe(self, bmc: Bmc | None, response: Response, method: str, keep_alive: bool) -> None:
+        """Answer once it is time; later requests wait."""
+        outgoing = self._active = Outgoing(self.transport, not keep_alive)
+
+        def over() -> None:
+            self._active = None
+            self.last_active = self.context.clock.now().mono
+            if outgoing.closes:
+                self._closing = True
+                self.transport.close()
+            elif self._queue or self._in_message:
+                # Not at once: this may be running inside of _drain.
+                asyncio.get_running_loop().call_soon(self._drain)
+
+        self.send(outgoing, bmc, response, method, over)
+
+    def send(
+        self, outgoing: Outgoing, bmc: Bmc | None, response: Response, method: str, over: Callable[[], None]
+    ) -> None:
+        """Send an answer once its change is committed, as it wants to be delivered. For both lanes."""
+        context, started = self.context, time.monotonic()
+
+        def out(status: int) -> None:
+            if outgoing.sent:
+                context.metrics.observe(status, time.monotonic() - started)
+            else:
+                context.metrics.dropped += 1
+            over()
+
+        def settled(final: Response) -> None:
+            date = context.date_line(context.clock.now())
+            encoded = encode(final, method, date, keep_alive=not outgoing.closes)
+            outgoing.begin(encoded, final.delivery, lambda: out(final.status))
+
+        context.settle(bmc, response, settled)
+
     def _finish(self, response: Response, request: Request | None) -> None:
+        """Refuse, and end the connection with that."""
         method = request.method if request is not None else "GET"
+        if response.delivery is not None:
+            self._closing = True
+            outgoing = self._active = Outgoing(self.transport, closes=True)
+            self.send(outgoing, None, response, method, lambda: self._end(outgoing.sent, unread=True))
+            return
         moment = self.context.clock.now()
         self.transport.write(encode(response, method, self.context.date_line(moment), keep_alive=False))
         self.context.metrics.observe(response.status, 0.0)
-        self._linger()
+        self._end(1, unread=True)
 
-    def _linger(self) -> None:
-        """Close a little later: closing while the client still sends would reset the connection and lose the answer."""
+    def _end(self, sent: int, unread: bool) -> None:
+        """Close after `sent` bytes of a last answer; `unread`: the client may still be sending its request.
+
+        Then it happens a little later: closing would reset the connection and lose the answer.
+        """
         self._closing = True
+        self._active = None
+        if not (sent and unread):
+            self.transport.close()
+            return
+        if self._flow is not None:
+            self._flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         asyncio.get_running_loop().call_later(self.context.limits.linger_seconds, self.transport.close)
@@ -493,22 +612,30 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         if self._queue is None:
             self._queue = deque()
         self._queue.append(waiting)
-        self.flow.pause_reading()
+        # Not sooner: while nothing is read, nobody sees that the client goes away.
+        if len(self._queue) >= _MOST_WAITING:
+            self.flow.pause_reading()
 
     def _drain(self) -> None:
-        while self._queue and not self._busy and not self._write_paused and not self.transport.is_closing():
+        if self.transport is None or self.transport.is_closing():
+            return
+        while self._queue and self._active is None and not self._write_paused and not self.transport.is_closing():
             waiting = self._queue.popleft()
             if isinstance(waiting, Cycle):
-                self._busy = True
                 self._start(waiting)
             else:
                 self._answer(waiting)
-        if not self._queue and not self._write_paused and self._flow is not None:
+        if self._queue or self._write_paused or self.transport.is_closing():
+            return
+        if self._flow is not None:
             self._flow.resume_reading()
+        if self._active is None and self._in_message and not self._in_head and not self._closing:
+            self._began = self.last_active = self.context.clock.now().mono
+            self._continue()
 
     # slow lane
 
-    def _start_slow(self) -> None:
+    def _start_slow(self, plan: BodyPlan) -> None:
         request = self._request(b"", head_of(self._fields))
         version = self._parser.get_http_version()
         scope: dict[str, Any] = {
@@ -526,7 +653,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             "headers": list(self._fields.items()),
             "state": {"dialled": self.dialled, "fields": self._fields},
         }
-        self._cycle = Cycle(
+        cycle = self._cycle = Cycle(
             scope=cast(Any, scope),
             transport=self.transport,
             flow=self.flow,
@@ -539,14 +666,16 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             keep_alive=self._parser.should_keep_alive() and version == "1.1",
             on_response=self.on_response_complete,
         )
-        scope["state"]["cycle"] = self._cycle
+        cycle.plan, cycle.protocol = plan, self
+        scope["state"]["cycle"] = cycle
         if self._waiting:
-            self._enqueue(self._cycle)
+            self._enqueue(cycle)
         else:
-            self._busy = True
-            self._start(self._cycle)
+            self._start(cycle)
 
-    def _start(self, cycle: "Cycle") -> None:
+    def _start(self, cycle: Cycle) -> None:
+        self._active = cycle
+        self._began = self.last_active = self.context.clock.now().mono
         tasks = self.listener.tasks
         task = asyncio.get_running_loop().create_task(cycle.run_asgi(self.listener.app))
         task.add_done_callback(tasks.discard)
@@ -554,11 +683,11 @@ class RedfishProtocol(asyncio.BufferedProtocol):
 
     def on_response_complete(self) -> None:
         """The slow lane is done; what waited goes on."""
-        self._busy = False
+        cycle, self._active = cast(Cycle, self._active), None
         if self.transport is None:
             return
         self.last_active = self.context.clock.now().mono
-        if self._cycle is not None and not self._cycle.keep_alive and self._cycle.response_complete:
-            self._linger()
-        elif not self.transport.is_closing():
+        if cycle.keep_alive:
             self._drain()
+        else:
+            self._end(cycle.sent, cycle.more_body)

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 from bmcsim.core.clock import Clock
 from bmcsim.edges.http.app import RedfishApp
 from bmcsim.edges.http.context import Context
+from bmcsim.edges.http.gate import Gate
 from bmcsim.edges.http.protocol import Listening, RedfishProtocol
 
 log = logging.getLogger(__name__)
@@ -66,11 +67,13 @@ def redfish_listener(context: Context, sock: socket.socket, tls: ssl.SSLContext 
     """The Redfish port: fast lane, and its slow lane behind it."""
     shared = Listening(RedfishApp(context), set(), set(), memoryview(bytearray(_READ_BUFFER)))
 
-    def protocol(*, server_state: ServerState, **_others: Any) -> RedfishProtocol:
+    def protocol(*, server_state: ServerState, **_others: Any) -> Gate | RedfishProtocol:
         server_state.connections, server_state.tasks = shared.connections, shared.tasks
-        return RedfishProtocol(context, shared)
+        made = RedfishProtocol(context, shared)
+        return made if tls is None else Gate(asyncio.get_running_loop(), made, tls)
 
-    return Listener(shared.app, sock, tls, protocol)
+    # Without TLS as far as uvicorn knows: the gate comes before it.
+    return Listener(shared.app, sock, None, protocol)
 
 
 def admin_listener(app: ASGIApp, sock: socket.socket) -> Listener:

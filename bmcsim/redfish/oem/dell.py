@@ -32,7 +32,8 @@ _RUNNING = VendorMessage(
 )
 
 _BIOS_ATTRIBUTE = re.compile(r'<Attribute\s+Name="(Old|New)SetupPassword"\s*>([^<]*)</Attribute>')
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)
+"""One that does not end takes all the rest; else each of many such would be searched to the end of the text."""
 
 
 # boot order

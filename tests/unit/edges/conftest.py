@@ -1,9 +1,12 @@
 """A real Redfish listener on loopback, with two BMCs, spoken to byte by byte."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from bmcsim.core.clock import ManualClock
 from bmcsim.edges.http.context import Context, Limits
@@ -105,8 +108,13 @@ def send(method: str, path: str, body: bytes, *fields: str, chunked: bool = Fals
 CLOSE = "Connection: close"
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[Server]:
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop of the program, and the one that it must not need."""
+    return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+
+
+@asynccontextmanager
+async def serving(context_of_tls: ssl.SSLContext | None) -> AsyncIterator[Server]:
     """A listener on an ephemeral port of all of 127.0.0.0/8."""
     clock = ManualClock()
     fleet = Fleet()
@@ -118,7 +126,7 @@ async def server() -> AsyncIterator[Server]:
     listen = parse_listen("127.0.0.0/8:0")
     sock, _ = open_socket(listen)
     context = Context(fleet, Driver(clock), clock, Limits(linger_seconds=0.1), listen.network)
-    listener = redfish_listener(context, sock, None)
+    listener = redfish_listener(context, sock, context_of_tls)
     port = sock.getsockname()[1]
     await listener.start()
     made = Server(context, listener, clock, port)
@@ -127,5 +135,15 @@ async def server() -> AsyncIterator[Server]:
         connection.writer.transport.abort()
     for served in list(listener.server.server_state.connections):
         served.transport.abort()
-    await listener.stop()
+    # Not `stop`, which takes a tenth of a second; test_server.py has it.
+    for accepting in listener.server.servers:
+        accepting.close()
+    sock.close()
     await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server without TLS."""
+    async with serving(None) as made:
+        yield made

@@ -12,12 +12,12 @@ def test_the_minor_version_is_the_pinned_one() -> None:
     assert uvicorn.__version__.startswith("0.54.")
 
 
-def test_a_protocol_is_made_with_the_server_state() -> None:
-    source = inspect.getsource(Server.startup)
-    for name in ("config=config", "server_state=self.server_state", "app_state=self.lifespan.state", "_loop=_loop"):
-        assert name in source
+def test_connections_and_tasks_may_be_replaced() -> None:
     assert isinstance(ServerState().connections, set)
     assert isinstance(ServerState().tasks, set)
+    source = inspect.getsource(Server.shutdown) + inspect.getsource(Server._wait_tasks_to_complete)
+    for name in ("self.servers", "self.server_state.connections", "self.server_state.tasks", "sock.close()"):
+        assert name in source, name
 
 
 def test_the_server_closes_connections_by_their_shutdown_method() -> None:
@@ -30,9 +30,18 @@ def test_the_cycle_takes_these_arguments_and_has_these_attributes() -> None:
         "message_event", "expect_100_continue", "keep_alive", "on_response",
     }  # fmt: skip
     source = inspect.getsource(RequestResponseCycle)
-    for name in ("body", "disconnected", "keep_alive", "more_body", "response_complete", "response_started"):
+    for name in (
+        "body",
+        "disconnected",
+        "keep_alive",
+        "message_event",
+        "more_body",
+        "on_response",
+        "response_complete",
+        "response_started",
+    ):
         assert f"self.{name}" in source, name
-    assert inspect.iscoroutinefunction(RequestResponseCycle.send)
+    assert inspect.iscoroutinefunction(RequestResponseCycle.receive)
     assert "waiting_for_100_continue" in inspect.getsource(RequestResponseCycle.receive)
 
 
@@ -41,7 +50,8 @@ def test_flow_control_and_status_lines_are_as_used() -> None:
         assert callable(getattr(FlowControl, name)), name
     assert HIGH_WATER_LIMIT == 65536
     assert STATUS_LINE[404] == b"HTTP/1.1 404 Not Found\r\n"
-    assert STATUS_LINE[431].startswith(b"HTTP/1.1 431 ")
+    for status in (408, 413, 431, 503, 507, 599):
+        assert STATUS_LINE[status].startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_the_server_starts_and_stops_in_two_calls() -> None:

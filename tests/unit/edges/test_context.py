@@ -1,0 +1,77 @@
+"""What every lane does with a request: who is asked to commit, and when."""
+
+import orjson
+
+from bmcsim.core.clock import ManualClock
+from bmcsim.edges.http.context import Context
+from bmcsim.fleet.build import Builder
+from bmcsim.fleet.config import parse
+from bmcsim.fleet.driver import Driver
+from bmcsim.fleet.journal import Done
+from bmcsim.fleet.registry import Fleet
+from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.credentials import Hasher
+from bmcsim.machine.power import Power
+from bmcsim.redfish.exchange import Head, Request, Response
+from tests.conftest import basic
+
+ACCOUNT_SERVICE = "/redfish/v1/AccountService"
+RESET = "/redfish/v1/Systems/System.Embedded.1/Actions/ComputerSystem.Reset"
+FLEET = """
+host_bmc_password = "P"
+[bmcsim]
+lockout = { threshold = 1 }
+[machines.a]
+host_count = 1
+dpu_per_host_count = 2
+"""
+
+
+class Edge:
+    """A context with a host, and who was asked to be committed."""
+
+    def __init__(self, *, stores: bool) -> None:
+        self.clock, fleet = ManualClock(), Fleet()
+        for _ in Builder(parse(FLEET, "fleet.toml"), Hasher(b"k" * 32), 0.0).populate(fleet):
+            pass
+        self.driver = Driver(self.clock)
+        self.context = Context(fleet, self.driver, self.clock)
+        self.bmcs = list(fleet)
+        self.host = self.bmcs[0]
+        self.asked: list[Bmc] = []
+        if stores:
+            self.context.commit = self.commit
+
+    def commit(self, bmc: Bmc, done: Done) -> None:
+        """Take note, and commit at once."""
+        self.asked.append(bmc)
+        for one in (bmc, *bmc.dpus):
+            one.committed()
+        done(None)
+
+    def request(self, path: str, body: object, password: str) -> Request:
+        """A POST to the host."""
+        head = Head(basic("root", password), content_type=b"application/json")
+        return Request("POST", path, self.clock.now(), head, "", orjson.dumps(body))
+
+
+def test_without_a_store_a_command_to_a_host_leaves_nothing_uncommitted_in_its_dpus() -> None:
+    edge = Edge(stores=False)
+    bmc, response, waits = edge.context.answer(
+        {}, edge.host.address, edge.request(RESET, {"ResetType": "ForceOff"}, "P")
+    )
+    assert waits
+    edge.context.settle(bmc, response, lambda _: None)
+    assert [one.power for one in edge.bmcs] == [Power.OFF] * 3
+    assert [one.uncommitted for one in edge.bmcs] == [None] * 3
+
+
+def test_a_login_that_is_refused_before_its_body_is_read_is_committed_too() -> None:
+    for stores in (True, False):
+        edge = Edge(stores=stores)
+        plan = edge.context.admit({}, edge.host.address, edge.request(RESET, {}, "wrong"), 20)
+        assert isinstance(plan, Response)
+        assert plan.status == 401
+        assert edge.host.locked("root", edge.clock.now())
+        assert edge.host.uncommitted is None
+        assert edge.asked == ([edge.host] if stores else [])

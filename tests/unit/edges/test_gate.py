@@ -1,0 +1,124 @@
+"""Connections that are reset before anything else: with and without TLS."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from ipaddress import ip_network
+
+import orjson
+import pytest
+
+from bmcsim.edges.http import tls
+from tests.unit.edges.conftest import CLOSE, FIRST, SECOND, SYSTEM, Connection, Server, get, serving
+
+uvloop_only = pytest.mark.asyncio(loop_factories=["uvloop"])
+
+
+async def ending(address: str, port: int, data: bytes = b"") -> str:
+    """How a new connection ends: 'reset' or 'closed', or 'answered' where something comes."""
+    loop = asyncio.get_running_loop()
+    sock = socket.socket()
+    sock.setblocking(False)
+    try:
+        async with asyncio.timeout(5):
+            await loop.sock_connect(sock, (address, port))
+            if data:
+                await loop.sock_sendall(sock, data)
+            return "answered" if await loop.sock_recv(sock, 1) else "closed"
+    except (ConnectionResetError, BrokenPipeError):
+        return "reset"
+    finally:
+        sock.close()
+
+
+def reset_bmc(server: Server, address: str) -> None:
+    bmc = server.context.fleet.by_address(address)
+    assert bmc is not None
+    bmc.reset_bmc(server.clock.now())
+    assert bmc.refuses_connections
+
+
+async def test_a_bmc_in_reset_refuses_connections_to_its_own_address_alone(server: Server) -> None:
+    reset_bmc(server, SECOND)
+    assert await ending(SECOND, server.port, get(SYSTEM)) == "reset"
+    (answer,) = await server.exchange(get("/redfish", CLOSE))
+    assert answer.status == 200
+
+
+async def test_an_address_outside_the_served_network_is_refused(server: Server) -> None:
+    server.context.served = ip_network("127.64.0.0/16")
+    assert await ending("127.0.0.1", server.port) == "reset"
+    (answer,) = await server.exchange(get("/redfish", CLOSE))
+    assert answer.status == 200
+
+
+async def test_an_address_that_is_not_known_any_more_is_refused(server: Server) -> None:
+    assert server.context.refuses("?")
+    assert not server.context.refuses(FIRST)
+
+
+@pytest.fixture(scope="module")
+def server_context() -> ssl.SSLContext:
+    return tls.transient_context()
+
+
+@pytest.fixture
+async def secure(server_context: ssl.SSLContext) -> AsyncIterator[Server]:
+    """A server with TLS."""
+    async with serving(server_context) as made:
+        yield made
+
+
+async def connect(server: Server, address: str = FIRST) -> Connection:
+    """A TLS connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    server.opened.append(Connection(*await asyncio.open_connection(address, server.port, ssl=context)))
+    return server.opened[-1]
+
+
+@uvloop_only
+async def test_a_refusal_comes_before_tls(secure: Server) -> None:
+    reset_bmc(secure, SECOND)
+    assert await ending(SECOND, secure.port) == "reset"
+    with pytest.raises(ConnectionResetError):
+        await connect(secure, SECOND)
+    assert secure.context.metrics.connections_opened == 0
+    connection = await connect(secure)
+    connection.writer.write(get(SYSTEM))
+    assert (await connection.answer()).status == 200
+
+
+@uvloop_only
+async def test_what_was_dialled_is_known_behind_tls(secure: Server) -> None:
+    serials = set()
+    for address in (FIRST, SECOND):
+        connection = await connect(secure, address)
+        connection.writer.write(get(SYSTEM, host="proxy.example"))
+        serials.add(orjson.loads((await connection.answer()).body)["SerialNumber"])
+    assert len(serials) == 2
+
+
+@uvloop_only
+async def test_many_connections_at_once_are_all_let_in(secure: Server) -> None:
+    connections = await asyncio.gather(*[connect(secure) for _ in range(50)])
+    for connection in connections:
+        connection.writer.write(get(SYSTEM, CLOSE))
+    answers = await asyncio.gather(*[connection.answer() for connection in connections])
+    assert {answer.status for answer in answers} == {200}
+
+
+@uvloop_only
+async def test_what_is_not_tls_is_closed_and_leaves_nothing(secure: Server) -> None:
+    for data in (get(SYSTEM), b"\x16\x03", b""):
+        _, writer = await asyncio.open_connection(FIRST, secure.port)
+        writer.write(data)
+        await asyncio.sleep(0.01)
+        writer.transport.abort()
+    connection = await connect(secure)
+    connection.writer.write(get(SYSTEM))
+    assert (await connection.answer()).status == 200
+    assert secure.context.metrics.connections_opened == 1
+    assert len(secure.listener.server.server_state.connections) == 1
