@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import ssl
 import sys
 import time
@@ -81,7 +82,10 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
 )
 @click.option("--quarantine", is_flag=True, help="Set damaged rows of the state directory aside instead of stopping.")
 @click.option(
-    "--time-scale", type=click.FloatRange(min=0, min_open=True), help="How much faster hardware is.  [default: 1]"
+    "--time-scale",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=lambda _context, _option, value: None if value is None else _finite(value),
+    help="How much faster hardware is.  [default: 1]",
 )
 @click.option(
     "--progression",
@@ -169,15 +173,22 @@ def serve(
         raise click.ClickException(str(error)) from error
 
 
+def _finite(value: float) -> float:
+    """A number as it is; nan and infinity are in click's ranges. Raises BadParameter."""
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
 def _conduct(preset: str | None, credentials: Policy | None, faults: tuple[str, ...]) -> Conduct:
     try:
-        return Conduct(
-            preset_name(preset) if preset is not None else None,
-            credentials,
-            faults=fault_rules(list(faults)) if faults else None,
-        )
+        wanted = preset_name(preset) if preset is not None else None
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.BadParameter(str(error), param_hint="'--preset'") from error
+    try:
+        return Conduct(wanted, credentials, faults=fault_rules(list(dict.fromkeys(faults))) if faults else None)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--fault'") from error
 
 
 def _tls_context(cert: Path | None, key: Path | None, off: bool, state_dir: Path | None) -> ssl.SSLContext | None:
@@ -228,7 +239,11 @@ def _serve(
         if admin is not None:
             admin_sock, _ = listen.open_socket(admin)
             collector = FleetCollector(context.metrics, bmcs, driver.__len__, keeper.journal if keeper else None)
-            listeners.append(admin_listener(admin_app(bmcs, registry_of(collector)), admin_sock))
+            listeners.append(
+                admin_listener(
+                    admin_app(bmcs, registry_of(collector), driver.skip if admin.loopback else None), admin_sock
+                )
+            )
 
         async def build() -> None:
             restorer = Restorer(store, clock) if store is not None else None

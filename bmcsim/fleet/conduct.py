@@ -108,11 +108,15 @@ def lockout(value: Any) -> Lockout:
         wanted = msgspec.convert(value, _LockoutTable)
     except msgspec.ValidationError as error:
         raise ValueError(f"must be like {{ threshold = 4, duration = 600, reset_after = 60 }}: {error}") from error
-    if wanted.threshold < 0 or wanted.duration < 0 or wanted.reset_after < 0:
-        raise ValueError("its numbers must not be negative")
+    numbers = (wanted.threshold, wanted.duration, wanted.reset_after)
+    if min(numbers) < 0 or max(numbers) > _LARGEST:
+        raise ValueError(f"its numbers must be from 0 to {_LARGEST}")
     if wanted.reset_after > wanted.duration:
         raise ValueError("reset_after must not be longer than duration (DSP2046, AccountService)")
     return Lockout(wanted.threshold, wanted.duration, wanted.reset_after)
+
+
+_LARGEST = 2**31 - 1
 
 
 class _LockoutTable(msgspec.Struct, forbid_unknown_fields=True):

@@ -251,9 +251,18 @@ class Bmc:
         self.become(moment, changes=everything)
 
     def revert(self, node: Node, moment: Moment) -> None:
-        """A resource is as it left the factory."""
-        if node.uri in self.state.changes:
-            self.become(moment, changes={uri: one for uri, one in self.state.changes.items() if uri != node.uri})
+        """A resource is as it left the factory, except for attributes that survive that."""
+        if node.uri not in self.state.changes:
+            return
+        written = self.state.changes[node.uri].get("Attributes", {})
+        kept = {name: written[name] for name in self.survivors(node.uri) if name in written}
+        self.become(moment, changes={uri: one for uri, one in self.state.changes.items() if uri != node.uri})
+        if kept:
+            self.change(node, {"Attributes": kept}, moment)
+
+    def survivors(self, uri: str) -> tuple[str, ...]:
+        """The attributes of a resource that stay when the others are reset."""
+        return next((facts.survives for facts in self.tree.settings.values() if facts.of == uri), ())
 
     def setting(self, uri: str, name: str) -> Any:
         """The present value of a top-level property, None where there is none."""
@@ -369,7 +378,7 @@ class Bmc:
             case "roles":
                 return self.roles
             case "jobs":
-                return {job.id: job for job in (*self.state.jobs, *self._updates_as_jobs(moment))}
+                return {job.id: job for job in self.queue(moment)}
             case "firmware":
                 return firmware.inventory(self.tree.components, self.state.firmware)
             case "tasks":
@@ -415,10 +424,14 @@ class Bmc:
         """Manager.Reset."""
         return self._service(bmc_reset.Event.RESET, moment)
 
-    def ac_cycle(self, moment: Moment) -> list[Action]:
-        """Mains power goes and comes back: of the system, of the BMC itself, and of the DPUs in the slots."""
+    def cure(self, moment: Moment) -> None:
+        """Hardware that ignores commands to power on does so no more: its power was taken away."""
         if self.state.faults.behaviour(IgnorePowerOn) is not None:
             self.become(moment, faults=self.state.faults.cure(IgnorePowerOn))
+
+    def ac_cycle(self, moment: Moment) -> list[Action]:
+        """Mains power goes and comes back: of the system, of the BMC itself, and of the DPUs in the slots."""
+        self.cure(moment)
         policy = self.setting(self.tree.head.roles.system, "PowerRestorePolicy")
         event = power_machine.after_ac_loss(self.power, policy)
         done = self.reset_system(event, moment) if event is not None else []
@@ -448,6 +461,10 @@ class Bmc:
         before = self.state.jobs
         self.become(moment, jobs=jobs.ended(before, id_, self.wall(moment), failed=failed))
         return self._apply([CancelTimer(jobs.TIMER + id_), *self._jobs_over_since(before)], moment)
+
+    def queue(self, moment: Moment) -> list[Job]:
+        """All jobs that clients see, updates in the queue included."""
+        return [*self.state.jobs, *self._updates_as_jobs(moment)]
 
     def drop_jobs(self, ids: Collection[str], moment: Moment) -> list[Action]:
         """Jobs are deleted, and with them what they would have carried out."""

@@ -76,6 +76,8 @@ def _reset_chassis(bmc: Bmc, _action: Action, given: Given, request: Request) ->
         return done(bmc.ac_cycle(request.moment))
     if wanted not in _CHASSIS:
         raise RedfishError(400, "ActionParameterValueNotInList", wanted[:64], "ResetType", "Chassis.Reset")
+    if wanted == "PowerCycle":
+        bmc.cure(request.moment)
     try:
         return done(bmc.reset_system(_CHASSIS[wanted], request.moment))
     except power.Refused as refused:

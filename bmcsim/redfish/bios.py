@@ -197,9 +197,15 @@ def _reset_bios(bmc: Bmc, action: Action, _given: Given, request: Request) -> Re
 
 def reset_attributes(bmc: Bmc, uri: str, request: Request) -> None:
     """Have the next boot reset a Bios resource. Raises PatchRefused while a job is about to change it."""
+    survivors = set(bmc.survivors(uri))
+    kept = [one for one in bmc.state.staged if one.uri == uri and set(one.changes.get("Attributes", ())) & survivors]
     drop(bmc, settings_for(bmc, uri), request)
-    staged = Staged(f"reset:{uri}", Happening.SYSTEM_RESET, uri, {}, revert=True)
-    bmc.become(request.moment, staged=staging.staging(bmc.state.staged, staged))
+    waiting = staging.staging(bmc.state.staged, Staged(f"reset:{uri}", Happening.SYSTEM_RESET, uri, {}, revert=True))
+    for one in kept:
+        attributes = {name: value for name, value in one.changes["Attributes"].items() if name in survivors}
+        changes = {"Attributes": attributes}
+        waiting = staging.staging(waiting, msgspec.structs.replace(one, changes=changes, passwords={}))
+    bmc.become(request.moment, staged=waiting)
 
 
 ACTIONS: dict[str, Handler] = {

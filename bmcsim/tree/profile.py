@@ -218,6 +218,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     of: URI of the resource that gets it. apply_times: what a client may ask for. job: type of the job that carries it
     out, '' where none is needed. target: what the job is about, as its name says. passwords: name -> facts.
+    survives: attributes that are kept elsewhere and stay when all others go back to what the factory set.
     committed: what the vendor says to a change while a job waits. wrong_password: and to a wrong present password.
     """
 
@@ -226,6 +227,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     job: str = ""
     target: str = ""
     passwords: dict[str, PasswordFacts] = {}
+    survives: tuple[str, ...] = ()
     committed: VendorMessage | None = None
     wrong_password: VendorMessage | None = None
 
@@ -477,7 +479,11 @@ class _Expander:
             raise source.error(where, "must be {part: NAME, with: {...}}")
         for key in entry.keys() - {"part", "with", "repeat", "when"}:
             raise source.error((*where, key), "unknown key; a part has part, with, repeat and when")
-        path = self._folder / "parts" / f"{entry['part']}.yaml"
+        folders = [self._folder, *directories()]
+        path = next(
+            (path for folder in folders if (path := folder / "parts" / f"{entry['part']}.yaml").is_file()),
+            self._folder / "parts" / f"{entry['part']}.yaml",
+        )
         if not re.fullmatch(r"[a-z0-9_]+", entry["part"]) or not path.is_file():
             raise source.error(where, f"there is no part {entry['part']!r} in {self._folder / 'parts'}")
         part = Source(path)

@@ -149,13 +149,13 @@ def delete_job(bmc: Bmc, job: Any, request: Request) -> Response:
 
 def _delete_queue(bmc: Bmc, _action: Action, given: Given, request: Request) -> Response:
     """DellJobService.DeleteJobQueue: one job, all that do not run, or really all."""
-    wanted = given["JobID"]
+    wanted, moment = given["JobID"], request.moment
+    queue = bmc.queue(moment)
     if wanted == "JID_CLEARALL_FORCE":
-        return done(bmc.drop_jobs([job.id for job in bmc.state.jobs], request.moment))
+        return done(bmc.drop_jobs([job.id for job in queue], moment))
     if wanted == "JID_CLEARALL":
-        idle = [job.id for job in bmc.state.jobs if job.state is not jobs.JobState.RUNNING]
-        return done(bmc.drop_jobs(idle, request.moment))
-    job = next((one for one in bmc.state.jobs if one.id == wanted), None)
+        return done(bmc.drop_jobs([job.id for job in queue if job.state is not jobs.JobState.RUNNING], moment))
+    job = next((one for one in queue if one.id == wanted), None)
     if job is None:
         raise vendor_refusal(400, _NO_SUCH_JOB, "JobID")
     return delete_job(bmc, job, request)

@@ -13,6 +13,7 @@ from bmcsim.fleet.registry import Fleet
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
+from bmcsim.machine.state import decode
 
 ACCOUNT_SERVICE = "/redfish/v1/AccountService"
 
@@ -116,6 +117,7 @@ def test_faults_of_all_levels_add_up() -> None:
         ('[bmcsim]\ndurability = "high"', "bmcsim.durability", "normal, full"),
         ("[bmcsim]\nlockout = { threshold = 4, duration = 1 }", "bmcsim.lockout", "reset_after"),
         ("[bmcsim]\nlockout = { tries = 4 }", "bmcsim.lockout", "threshold = 4"),
+        ("[bmcsim]\nlockout = { threshold = 99999999999999999999 }", "bmcsim.lockout", "2147483647"),
         ('[bmcsim]\nfaults = ["flakey"]', "bmcsim.faults", "flaky"),
         ('[bmcsim]\nfaults = [{ id = "x" }]', "bmcsim.faults", "action"),
         ('[bmcs."a-9"]\npreset = "fast"', "bmcs.a-9", "NAME-NUMBER"),
@@ -146,3 +148,24 @@ def test_the_fleet_s_lockout_is_a_bmc_s_default_and_survives_a_reset_to_defaults
     bmc.change(bmc.tree.nodes[ACCOUNT_SERVICE], {"AccountLockoutThreshold": 7}, moment)
     bmc.factory_reset("ResetAll", moment)
     assert lockout_threshold(bmc) == 4
+
+
+def test_a_fault_that_two_levels_name_is_there_once_and_the_narrower_one_s() -> None:
+    fleet = (
+        '[bmcsim]\npreset = "chaos"\nfaults = ["flaky", { id = "x", selector = { OdataId = "/a" }, action = "Close" }]'
+    )
+    own = '[bmcs."b-0"]\nfaults = [{ id = "x", selector = { OdataId = "/b" }, action = "Close" }]'
+    bmc = built(f"{fleet}\n{own}")["b-0"]
+    rules = bmc.state.faults.rules
+    assert len({rule.id for rule in rules}) == len(rules)
+    assert next(rule for rule in rules if rule.id == "x").selector.glob.text == "/b"
+    assert decode(bmc.encode()).state == bmc.state
+
+
+def test_levels_that_have_too_many_faults_together_are_an_error() -> None:
+    def faults(prefix: str) -> str:
+        form = 'selector = { OdataId = "/a" }, action = "Close"'
+        return "[" + ", ".join(f'{{ id = "{prefix}{number}", {form} }}' for number in range(200)) + "]"
+
+    with pytest.raises(ConfigError, match="together"):
+        built(f'[bmcsim]\nfaults = {faults("a")}\n[bmcs."b-0"]\nfaults = {faults("b")}')

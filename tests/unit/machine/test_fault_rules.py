@@ -328,3 +328,28 @@ def test_a_removal_takes_what_the_pointer_names_and_nothing_else(pointer: str, l
 
 def test_a_replacement_is_the_whole_body() -> None:
     assert Replace([1]).edit({"a": 1}) == [1]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {
+            "action": {
+                "Replace": "x" * (MAX_BYTES - len(b'{"id":"r","selector":{"OdataId":"/a"},"action":{"Replace":""}}'))
+            }
+        },
+        {"action": "Close", "window": {"after": "999999999999w"}},
+    ],
+)
+def test_a_rule_that_could_not_be_loaded_again_is_refused(form: dict[str, Any]) -> None:
+    with pytest.raises(FaultError):
+        from_json({"id": "r", "selector": {"OdataId": "/a"}, **form})
+
+
+def test_a_header_field_cannot_be_made_to_double() -> None:
+    with pytest.raises(FaultError, match="once"):
+        from_json({"id": "r", "selector": {"OdataId": "/a"}, "action": {"Headers": {"ETag": "{}{}"}}})
+
+
+def test_a_pointer_with_a_long_number_names_nothing() -> None:
+    assert JsonRemove(("/a/" + "1" * 5000, "/a/٣", "/a/01")).edit({"a": [1, 2, 3, 4]}) == {"a": [1, 2, 3, 4]}

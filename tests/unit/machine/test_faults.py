@@ -347,3 +347,21 @@ def test_a_cure_takes_all_of_a_kind() -> None:
 def test_machine_rules_never_concern_requests() -> None:
     some = stuck("MediaFails", "IgnoreShutdown", {"SlowLogin": {"delay": "1s"}})
     assert asked(some, "POST") == (some, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("forms", "said"),
+    [
+        ([{"selector": {"OdataId": "/" + "*a" * 250}} for _ in range(20)], "wildcards"),
+        ([{"selector": {"Any": [{"Member": "/" + "?" * 500} for _ in range(20)]}}], "wildcards"),
+        ([{"action": {"Replace": "x" * 60_000}} for _ in range(20)], "KiB"),
+    ],
+)
+def test_all_rules_of_a_bmc_together_have_a_limit(forms: list[dict[str, Any]], said: str) -> None:
+    rules = [rule(**{"id_": f"r{number}", **form}) for number, form in enumerate(forms)]
+    with pytest.raises(FaultError, match=said):
+        Rules.of(rules)
+    added = Rules()
+    with pytest.raises(FaultError, match=said):
+        for one in rules:
+            added = added.upsert(one)

@@ -147,3 +147,16 @@ def test_conditions_do_not_stop_an_action(dpu: Client) -> None:
 def test_an_action_that_is_not_there(dpu: Client, path: str) -> None:
     response = dpu.request("POST", path, {"ResetType": "On"})
     assert (response.status, message_ids(response)) == (404, ["ResourceMissingAtURI"])
+
+
+def test_parameters_have_a_limit(host: Client) -> None:
+    insert = next(path for path in host.bmc.tree.actions if path.endswith("VirtualMedia.InsertMedia"))
+    update = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"
+    for path, body in (
+        (insert, {"Image": "http://a.example/" + "x" * 2000}),
+        (update, {"ImageURI": "http://a.example/" + "x" * 2000}),
+        (update, {"ImageURI": "http://a.example/x", "Targets": ["x"] * 1000}),
+    ):
+        refused = host.request("POST", path, body)
+        assert (refused.status, message_ids(refused)) == (400, ["ActionParameterValueError"])
+        assert len(refused.body) < 1000

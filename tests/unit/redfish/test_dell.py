@@ -1,5 +1,6 @@
 """What Dell adds: jobs, attributes and lockdown, system configurations, and NICo's way through them."""
 
+import time
 from typing import Any
 
 import orjson
@@ -7,6 +8,7 @@ import pytest
 
 from bmcsim.machine.jobs import LIMIT
 from bmcsim.machine.power import Power
+from bmcsim.machine.state import decode
 from bmcsim.redfish.exchange import Response
 from tests.conftest import Client, header, make_client, message_ids
 
@@ -590,3 +592,48 @@ def test_the_state_of_a_job_is_durable(host: Client) -> None:
     restart(other)
     assert (state(other, job), bios(other)["SriovGlobalEnable"]) == ("Completed", "Disabled")
     assert orjson.loads(other.request("GET", BIOS).body)["@Redfish.Settings"]["Time"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "body"),
+    [
+        (MANAGER + "/NetworkProtocol", {"NTP": {"NTPServers": ["a.example", "b.example"]}}),
+        (MANAGER, {"TimeZoneName": "Asia/Tokyo"}),
+        (ATTRIBUTES, {"Attributes": {"NTPConfigGroup.1.NTP1": "a.example"}}),
+        (SYSTEM, {"Boot": {"BootOrder": ["Boot0002"]}}),
+        (SYSTEM, {"Boot": {"BootOrder": ["Boot0001", "Boot0000"]}}),
+    ],
+)
+def test_what_is_shown_in_two_places_can_be_stored(host: Client, uri: str, body: dict[str, Any]) -> None:
+    for _ in range(2):
+        assert host.request("PATCH", uri, body).status in (200, 204)
+        assert decode(host.bmc.encode()).state == host.bmc.state
+        restart(host)
+        host.request("PATCH", SYSTEM, {"Boot": {"BootOrder": ["Boot0003"]}})
+        restart(host)
+
+
+def test_comments_without_end_are_no_trap(host: Client) -> None:
+    buffer = "<!--" * 250_000
+    begin = time.monotonic()
+    assert host.request("POST", IMPORT, {"ImportBuffer": buffer, "ShareParameters": {"Target": "ALL"}}).status == 202
+    assert time.monotonic() - begin < 5
+
+
+def test_the_job_queue_of_a_dell_lets_go_of_updates_too(host: Client) -> None:
+    update = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"
+
+    def queued() -> list[str]:
+        return [member["@odata.id"].rpartition("/")[2] for member in host.get(JOBS)["Members"]]
+
+    first, second, third = [
+        job_of(host.request("POST", update, {"ImageURI": f"http://a.example/BIOS_1.9{n}.exe"})) for n in range(3)
+    ]
+    host.advance(30)
+    assert host.request("POST", DELETE_QUEUE, {"JobID": second}).status == 204
+    assert queued() == [first, third]
+    assert host.request("POST", DELETE_QUEUE, {"JobID": "JID_CLEARALL"}).status == 204
+    assert queued() == [first]
+    assert host.request("POST", DELETE_QUEUE, {"JobID": first}).status == 400
+    assert host.request("POST", DELETE_QUEUE, {"JobID": "JID_CLEARALL_FORCE"}).status == 204
+    assert queued() == []

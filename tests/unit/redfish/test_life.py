@@ -133,6 +133,14 @@ class Life(RuleBasedStateMachine):
         if self.bmcs[id_].state.resets != resets:
             assert response.status in (401, 503)
 
+    @rule(session=tokens)
+    def a_reset_ends_a_session(self, session: tuple[str, bytes, int]) -> None:
+        id_, token, resets = session
+        self.reset_bmc(id_, "ForceRestart")
+        self.wait(400.0)
+        if self.bmcs[id_].state.resets != resets:
+            assert self.call(id_, "GET", SYSTEM[id_], token=token).status == 401
+
     @rule(id_=bmcs, enabled=st.sampled_from(["Once", "Continuous", "Disabled", "Sometimes"]))
     def override_the_boot(self, id_: str, enabled: str) -> None:
         self.call(id_, "PATCH", SYSTEM[id_], {"Boot": {"BootSourceOverrideEnabled": enabled}})

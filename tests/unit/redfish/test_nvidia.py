@@ -298,3 +298,20 @@ def test_nico_puts_a_dpu_into_nic_mode_by_a_power_cycle_of_its_host() -> None:
         assert host.request("POST", f"{R750}/Actions/ComputerSystem.Reset", {"ResetType": reset}).status == 204
         host.advance(1000)
     assert [mode(dpu)[0] for dpu in dpus] == ["DpuMode", "NicMode"]
+
+
+@pytest.mark.parametrize("by", ["Mode.Set", "settings"])
+def test_the_mode_is_no_variable_of_the_firmware_and_survives_their_loss(dpu: Client, by: str) -> None:
+    clear = "/redfish/v1/UpdateService/Actions/Oem/NvidiaUpdateService.ClearNVRAM"
+    if by == "Mode.Set":
+        assert set_mode(dpu, "NicMode").status == 204
+    else:
+        changed = {"Attributes": {"NicMode": "NicMode", "HostPrivilegeLevel": "Restricted"}}
+        assert dpu.request("PATCH", BIOS + "/Settings", changed).status < 300
+    assert dpu.request("POST", clear).status < 300
+    reset_system(dpu, Event.POWER_CYCLE)
+    assert mode(dpu) == ("NicMode", "NicMode")
+    assert dpu.get(BIOS)["Attributes"]["HostPrivilegeLevel"] == "Unavailable"
+    assert dpu.request("POST", clear).status < 300
+    reset_system(dpu, Event.POWER_CYCLE)
+    assert mode(dpu) == ("NicMode", "NicMode")

@@ -7,7 +7,7 @@ import pytest
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.redfish.exchange import Response
-from bmcsim.redfish.patch import json_object, properties_of
+from bmcsim.redfish.patch import MAX_ITEMS, MAX_PROBLEMS, json_object, properties_of
 from tests.conftest import Client, header, message_ids
 from tests.unit.redfish.conftest import OWN, PROTOCOL, SESSION_SERVICE, SYSTEM, dpu_with
 
@@ -336,3 +336,28 @@ def test_a_password_never_shows(dpu: Client) -> None:
     response = dpu.request("GET", OWN, authorization=b"Basic cm9vdDpTM2NyZXQ=")
     assert orjson.loads(response.body)["Password"] is None
     assert b"S3cret" not in response.body
+
+
+def test_a_body_of_many_wrong_properties_is_answered_in_short(host: Client) -> None:
+    refused = host.request("PATCH", R750, {f"wrong{number}": 1 for number in range(10_000)})
+    assert (refused.status, len(info(refused))) == (400, MAX_PROBLEMS)
+    for wrong in ({"Boot": "x" * 100_000}, {"x" * 100_000: 1}):
+        assert len(host.request("PATCH", R750, wrong).body) < 10_000
+
+
+def test_texts_and_arrays_have_a_limit_even_where_the_profile_gives_none(host: Client, dpu: Client) -> None:
+    ntp = f"{host.bmc.tree.head.roles.manager}/NetworkProtocol"
+    too_many = host.request("PATCH", ntp, {"NTP": {"NTPServers": ["a.b"] * (MAX_ITEMS + 1)}})
+    assert message_ids(too_many) == ["PropertyValueError"]
+    too_long = host.request("PATCH", ATTRIBUTES, {"Attributes": {"Time.1.Timezone": "x" * 2000}})
+    assert message_ids(too_long) == ["StringValueTooLong"]
+    bios = host.request("PATCH", R750 + "/Bios/Settings", {"Attributes": {"AssetTag": "x" * 2000}})
+    assert message_ids(bios) == ["StringValueTooLong"]
+    roles = "/redfish/v1/AccountService/Roles"
+    role = {"RoleId": "r", "AssignedPrivileges": ["Login"], "OemPrivileges": [str(number) for number in range(1000)]}
+    assert message_ids(dpu.request("POST", roles, role)) == ["PropertyValueError"]
+    user = {"UserName": "bob", "Password": "Secret-123", "RoleId": "ReadOnly"}
+    accounts = "/redfish/v1/AccountService/Accounts"
+    assert dpu.request("POST", accounts, {**user, "AccountTypes": ["Redfish"] * 1000}).status == 400
+    assert dpu.request("POST", accounts, {**user, "AccountTypes": ["Redfish"] * 3}).status == 201
+    assert dpu.bmc.accounts.accounts[-1].types == ("Redfish",)

@@ -390,3 +390,28 @@ def test_two_bmcs_of_a_profile_answer_for_themselves() -> None:
     assert (one.get(SYSTEM)["PowerState"], other.get(SYSTEM)["PowerState"]) == ("Off", "On")
     token, _ = login(one)
     assert other.request("GET", SYSTEM, authorization=b"", token=token).status == 401
+
+
+# fault rules
+
+
+def test_a_rule_that_answers_comes_before_credentials_also_for_requests_with_a_body(dpu: Client) -> None:
+    rules = [{"id": "r", "selector": {"Path": {"glob": SYSTEM, "method": "PATCH"}}, "action": {"Status": 503}}]
+    assert dpu.request("PUT", "/Injection/rules", rules).status == 200
+    head = Head(content_type=b"application/json")
+    for path, expected in ((SYSTEM, BodyPlan(JSON_LIMIT)), (OWN, 401)):
+        plan = admit(dpu.bmc, Request("PATCH", path, dpu.clock.now(), head), 2)
+        assert expected == (plan.status if isinstance(plan, Response) else plan)
+    assert dpu.request("PATCH", SYSTEM, {}, authorization=b"").status == 503
+
+
+def test_a_lost_login_and_a_lost_logout_did_not_happen(dpu: Client) -> None:
+    kept = dpu.request("POST", SESSIONS, CREDENTIALS)
+    lost = [{"id": "r", "selector": {"OdataId": f"{SESSIONS}/**"}, "action": "LostWrite"}]
+    assert dpu.request("PUT", "/Injection/rules", lost).status == 200
+    logout = dpu.request("DELETE", header(kept, "Location") or "")
+    login = dpu.request("POST", SESSIONS, CREDENTIALS)
+    assert (logout.status, login.status) == (204, 201)
+    for response, status in ((kept, 200), (login, 401)):
+        token = (header(response, "X-Auth-Token") or "").encode()
+        assert dpu.request("GET", SYSTEM, authorization=b"", token=token).status == status
