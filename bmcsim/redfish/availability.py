@@ -48,4 +48,4 @@ def slowed(bmc: Bmc, request: Request, response: Response) -> Response:
 def is_late(bmc: Bmc, job: Job, moment: Moment) -> bool:
     """Whether a fault hides a job that was just created."""
     late = bmc.state.faults.behaviour(LateJobs)
-    return late is not None and bmc.wall(moment) - job.created < late.delay
+    return late is not None and 0 <= bmc.wall(moment) - job.created < late.delay

@@ -25,6 +25,8 @@ from bmcsim.redfish.messages import MESSAGES, error_response, errors_response, m
 from bmcsim.tree import fault_presets
 
 PATH = "/Injection/rules"
+MAX_EDITED = 16 * 1024 * 1024
+"""Bytes of the edited resources that one answer embeds. A large edit of each of thousands would fill the memory."""
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
 
@@ -226,9 +228,14 @@ class ExpandedMembers:
     def __init__(self, rules: Rules, moment: Moment, seed: int) -> None:
         self.rules = rules
         self._wall, self._seed = moment.wall, seed
+        self._left = MAX_EDITED
 
     def apply(self, uri: str, resource: dict[str, Any]) -> dict[str, Any]:
-        """A resource as the rules want it; only its link where they refuse it or leave no JSON object of it."""
+        """A resource as the rules want it; only its link where they refuse it, leave no JSON object of it, or have
+        added too much to the answer."""
         self.rules, edits = self.rules.for_member(uri, self._wall, self._seed)
         shown = None if edits is None else edited(resource, edits)
+        if edits:
+            self._left -= len(orjson.dumps(shown))
+            shown = shown if self._left >= 0 else None
         return shown if isinstance(shown, dict) else {"@odata.id": uri}

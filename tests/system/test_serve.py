@@ -136,6 +136,10 @@ def test_a_fleet_file_is_served_as_it_says(tmp_path: Path) -> None:
         (["--tls-cert", "/nonexistent.crt"], "go together"),
         (["--hosts", "0"], "--hosts"),
         (["--time-scale", "0"], "--time-scale"),
+        (["--time-scale", "nan"], "--time-scale"),
+        (["--time-scale", "inf"], "--time-scale"),
+        (["--preset", "slow"], "--preset"),
+        (["--fault", "nothing"], "--fault"),
     ],
 )
 def test_bad_input_gets_a_clear_error_and_no_traceback(arguments: list[str], expected: str) -> None:

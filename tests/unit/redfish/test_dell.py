@@ -629,7 +629,7 @@ def test_the_job_queue_of_a_dell_lets_go_of_updates_too(host: Client) -> None:
     first, second, third = [
         job_of(host.request("POST", update, {"ImageURI": f"http://a.example/BIOS_1.9{n}.exe"})) for n in range(3)
     ]
-    host.advance(30)
+    host.advance(0.5 * host.bmc.shared.timings.firmware_upgrade)
     assert host.request("POST", DELETE_QUEUE, {"JobID": second}).status == 204
     assert queued() == [first, third]
     assert host.request("POST", DELETE_QUEUE, {"JobID": "JID_CLEARALL"}).status == 204
@@ -637,3 +637,14 @@ def test_the_job_queue_of_a_dell_lets_go_of_updates_too(host: Client) -> None:
     assert host.request("POST", DELETE_QUEUE, {"JobID": first}).status == 400
     assert host.request("POST", DELETE_QUEUE, {"JobID": "JID_CLEARALL_FORCE"}).status == 204
     assert queued() == []
+
+
+def test_a_job_is_not_hidden_for_long_by_a_clock_that_is_set_back(host: Client) -> None:
+    late = [{"id": "l", "action": {"LateJobs": {"delay": "2s"}}}]
+    assert host.request("PUT", "/Injection/rules", late).status == 200
+    assert host.request("PATCH", MANAGER + "/NetworkProtocol", {"NTP": {"ProtocolEnabled": False}}).status == 204
+    job = job_of(host.request("POST", EXPORT, {"ShareParameters": {"Target": "ALL"}}))
+    assert host.request("GET", f"{JOBS}/{job}").status == 404
+    host.advance(3)
+    assert host.request("PATCH", MANAGER, {"DateTime": "2020-01-01T00:00:00Z"}).status == 204
+    assert host.request("GET", f"{JOBS}/{job}").status == 200

@@ -13,6 +13,7 @@ from bmcsim.machine.fault_rules import FaultError
 from bmcsim.machine.faults import NO_RULES, NOTHING, Rules
 from bmcsim.redfish.exchange import DROP, EMPTY_HEAD, JSON_HEAD, XML_HEAD, Delivery, Head, Request, Response
 from bmcsim.redfish.injection import (
+    MAX_EDITED,
     PATH,
     ExpandedMembers,
     apply_after,
@@ -352,3 +353,12 @@ def test_an_embedded_member_that_became_something_else_is_only_a_link() -> None:
 def test_rules_are_checked_where_they_come_from_json() -> None:
     with pytest.raises(FaultError):
         rule_of(rule({"Error": {"status": 503, "message": "Nonsense"}}), 0)
+
+
+def test_edits_of_many_embedded_members_do_not_fill_the_memory() -> None:
+    size = 60_000
+    embedded = ExpandedMembers(rules_of([rule({"JsonMerge": {"text": "x" * size}})], 0), NOW, SEED)
+    shown = [embedded.apply(f"/redfish/v1/{number}", {"@odata.id": f"/redfish/v1/{number}"}) for number in range(1000)]
+    assert "text" in shown[0]
+    assert sum("text" in one for one in shown) * size < MAX_EDITED
+    assert shown[-1] == {"@odata.id": "/redfish/v1/999"}
