@@ -1,6 +1,5 @@
 """Values of a fleet file: each function returns what one means, or raises ValueError that says what would be right."""
 
-import math
 import re
 import reprlib
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from bmcsim.tree.software import VERSION
 
 _MAX_DURATION = 365 * 86400.0
 _MAX_ACCELERATION = 1e6
+MAX_TIME_SCALE = 1e6
 
 
 def shown(value: Any) -> str:
@@ -75,8 +75,8 @@ def acceleration(value: Any) -> float:
 
 def time_scale(value: Any) -> float:
     scale = number(value)
-    if not 0 < scale < math.inf:
-        raise ValueError(f"must be a number greater than 0, not {shown(value)}")
+    if not 0 < scale <= MAX_TIME_SCALE:
+        raise ValueError(f"must be a number greater than 0, up to {MAX_TIME_SCALE:.0f}, not {shown(value)}")
     return scale
 
 

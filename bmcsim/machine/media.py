@@ -47,12 +47,21 @@ def reachable(image: str) -> bool:
 
 def inserted(image: str, given: dict[str, Any]) -> dict[str, Any]:
     """What a device shows with an image. given: parameters of VirtualMedia.InsertMedia; credentials are never shown."""
+    shown = _without_credentials(image)
     return {
-        "Image": image,
-        "ImageName": image.rpartition("/")[2],
+        "Image": shown,
+        "ImageName": shown.rpartition("/")[2],
         "Inserted": given.get("Inserted", True),
         "ConnectedVia": "URI" if given.get("Inserted", True) else "NotConnected",
         "WriteProtected": given.get("WriteProtected", True),
         "TransferMethod": given.get("TransferMethod", "Stream"),
         "TransferProtocolType": protocol_of(image),
     }
+
+
+def _without_credentials(image: str) -> str:
+    """An image whose URI does not tell the password that it is fetched with."""
+    if "://" not in image:
+        return image
+    parts = urlsplit(image)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else image

@@ -359,8 +359,14 @@ def test_bad_durations(value: str) -> None:
             "bmcsim.zzz: is not a known key; known: admin, credentials, durability, faults, listen, lockout, "
             "preset, progression, state_dir, time_scale, while_resetting",
         ),
-        (f"[bmcsim]\ntime_scale = 0\n{GROUP}", "bmcsim.time_scale: must be a number greater than 0, not 0"),
-        (f"[bmcsim]\ntime_scale = nan\n{GROUP}", "bmcsim.time_scale: must be a number greater than 0, not nan"),
+        (
+            f"[bmcsim]\ntime_scale = 0\n{GROUP}",
+            "bmcsim.time_scale: must be a number greater than 0, up to 1000000, not 0",
+        ),
+        (
+            f"[bmcsim]\ntime_scale = nan\n{GROUP}",
+            "bmcsim.time_scale: must be a number greater than 0, up to 1000000, not nan",
+        ),
         (f"[bmcsim]\ntime_scale = true\n{GROUP}", "bmcsim.time_scale: must be a number, not True"),
         (f"[bmcsim]\nadmin = 9090\n{GROUP}", "bmcsim.admin: must be a text that is not empty, not 9090"),
         (f"dhcp = 'pool'\n{GROUP}", "dhcp: must be a table, not 'pool'"),

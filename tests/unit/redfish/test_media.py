@@ -195,3 +195,11 @@ def test_a_patch_that_is_refused_changes_nothing(host: Client, body: dict[str, A
     response = host.request("PATCH", CD, body)
     assert (response.status, message_ids(response)) == (400, [key])
     assert host.get(CD) == before
+
+
+def test_an_image_never_shows_the_password_that_it_is_fetched_with(host: Client) -> None:
+    media = "/redfish/v1/Managers/iDRAC.Embedded.1/VirtualMedia/CD"
+    image = "http://user:secret@192.0.2.1:8080/a.iso?x=1"
+    assert host.request("POST", f"{media}/Actions/VirtualMedia.InsertMedia", {"Image": image}).status == 204
+    assert host.get(media)["Image"] == "http://192.0.2.1:8080/a.iso?x=1"
+    assert b"secret" not in host.bmc.encode()
