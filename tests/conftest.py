@@ -12,9 +12,10 @@ from bmcsim.core.clock import ManualClock
 from bmcsim.fleet.build import first_state
 from bmcsim.fleet.driver import Driver
 from bmcsim.machine import holes
-from bmcsim.machine.bmc import Bmc, Shared
+from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Accounts, Hasher
 from bmcsim.machine.identity import Identity, Kind
+from bmcsim.machine.resources import Shared
 from bmcsim.redfish.exchange import Head, Request, Response, Upload
 from bmcsim.redfish.service import handle
 from bmcsim.tree.compile import Tree, compile_tree

@@ -36,8 +36,9 @@ from bmcsim.fleet.journal import Journal, NotSaved
 from bmcsim.fleet.registry import DuplicateBmc, Fleet
 from bmcsim.fleet.store import StateError, Store
 from bmcsim.fleet.tables import ConfigError
-from bmcsim.machine.bmc import Bmc, Policy, Shared
+from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
+from bmcsim.machine.resources import Policy, Shared
 from bmcsim.tree import presets
 from bmcsim.tree import profile as profiles
 from bmcsim.tree.source import ProfileError

@@ -12,10 +12,11 @@ from bmcsim.fleet.identities import BmcPlan, plan
 from bmcsim.fleet.registry import Fleet
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine import holes
-from bmcsim.machine.bmc import Bmc, Network, Shared
+from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Accounts, Hasher
 from bmcsim.machine.faults import NO_RULES, Rules
 from bmcsim.machine.identity import Identity, Kind
+from bmcsim.machine.resources import Network, Shared
 from bmcsim.machine.state import State
 from bmcsim.tree import presets, software
 from bmcsim.tree.compile import Tree, compile_tree

@@ -5,9 +5,9 @@ from typing import Any, get_args
 import msgspec
 
 from bmcsim.fleet.tables import ConfigError
-from bmcsim.machine.bmc import Policy
 from bmcsim.machine.fault_rules import FaultError
 from bmcsim.machine.faults import Rules
+from bmcsim.machine.resources import Policy
 from bmcsim.redfish.injection import rules_of
 from bmcsim.tree import fault_presets, presets
 from bmcsim.tree.profile import ResetMode

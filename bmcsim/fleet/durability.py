@@ -13,7 +13,8 @@ from bmcsim.fleet.journal import Done, Journal
 from bmcsim.fleet.store import Store
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.identity import mac_colons
-from bmcsim.machine.state import State, decode, shifted, started
+from bmcsim.machine.resources import started
+from bmcsim.machine.state import State, decode, shifted
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,7 @@
-"""One BMC: identity, states of its machines, and the sparse overlay of what it changed."""
+"""One BMC: what can happen to it, and what follows."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -13,22 +11,20 @@ from bmcsim.machine import bmc_reset, clock, firmware, jobs, logs, staging, task
 from bmcsim.machine import power as power_machine
 from bmcsim.machine.actions import Action, CancelTimer, DropSessions, Happened, Happening, SetTimer
 from bmcsim.machine.bmc_reset import Phase, Service
-from bmcsim.machine.credentials import Account, Accounts, Hasher
+from bmcsim.machine.credentials import Account, Accounts
 from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFails, UpdateFails
 from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity
 from bmcsim.machine.jobs import Job
 from bmcsim.machine.lockout import FailedLogins, Lockout
 from bmcsim.machine.power import Power
+from bmcsim.machine.resources import Resources, Shared, timestamp
 from bmcsim.machine.roles import PREDEFINED, Role
 from bmcsim.machine.sessions import Session, Sessions
-from bmcsim.machine.state import LogRecord, Row, Staged, State, encode
+from bmcsim.machine.state import LogRecord, Staged, State
 from bmcsim.machine.tasks import Task
-from bmcsim.tree.compile import Node, Tree
-from bmcsim.tree.profile import Behaviour, Timings
+from bmcsim.tree.compile import Node
 from bmcsim.tree.reactions import holds
-from bmcsim.tree.source import deep_merge
-from bmcsim.tree.template import Body, literal
 
 SESSION_SERVICE = "/redfish/v1/SessionService"
 ACCOUNT_SERVICE = "/redfish/v1/AccountService"
@@ -36,10 +32,6 @@ ACCOUNTS = f"{ACCOUNT_SERVICE}/Accounts"
 ROLES = f"{ACCOUNT_SERVICE}/Roles"
 _DAY = 86400
 _DEFAULT_SESSION_TIMEOUT = 1800.0
-
-Policy = Literal["persist", "factory", "pinned"]
-"""What becomes of changed passwords. persist: they stay. factory, pinned: the accounts that the BMC began with have
-their passwords of then when the process starts, and after a reset of the BMC the factory's, or those of then."""
 
 Kept = Literal["ResetAll", "PreserveNetworkAndUsers", "PreserveNetwork"]
 """What a factory reset does, in the words of Manager.ResetToDefaults."""
@@ -49,139 +41,24 @@ _NETWORK = frozenset({"EthernetInterface", "ManagerNetworkProtocol"})
 _NOT_OF_THE_MANAGER = frozenset({"Bios", "BootOption", "SecureBoot", "SoftwareInventory"})
 
 
-def timestamp(wall: float, offset: int = 0) -> bytes:
-    """Seconds since the epoch -> JSON string "YYYY-MM-DDTHH:MM:SS+00:00", the form that NICo parses.
-
-    offset: of the local time that it is written in, in minutes east of UTC.
-    """
-    return _timestamp(int(wall), offset)
-
-
-@lru_cache(4096)
-def _timestamp(second: int, offset: int) -> bytes:
-    local = datetime.fromtimestamp(second + offset * 60, UTC)
-    return f'"{local:%Y-%m-%dT%H:%M:%S}{clock.offset_text(offset)}"'.encode()
-
-
-class Network(msgspec.Struct, frozen=True):
-    """The network that BMCs of a fleet are on; texts as EthernetInterface shows them."""
-
-    netmask: str = "255.255.255.0"
-    gateway: str = "0.0.0.0"
-
-
-class Shared(msgspec.Struct, frozen=True):
-    """What all BMCs of one group have in common.
-
-    accounts: as a BMC starts with them. settings: URI -> properties that a BMC starts with, and goes back to when it is
-    set to its defaults. desired: component of firmware -> version, in the order in which images that
-    do not say what they are bring a BMC there.
-    """
-
-    tree: Tree
-    timings: Timings
-    accounts: Accounts
-    hasher: Hasher
-    network: Network = Network()
-    policy: Policy = "persist"
-    behaviour: Behaviour = Behaviour()
-    settings: dict[str, dict[str, Any]] = {}
-    desired: dict[str, str] = {}
-
-
-class Override:
-    """What a BMC changed in one resource. template, body: made when they are first asked for."""
-
-    __slots__ = ("body", "changes", "template")
-
-    def __init__(self, changes: Mapping[str, Any]) -> None:
-        self.changes = changes
-        self.template: dict[str, Any] | None = None
-        self.body: Body | None = None
-
-
-def _overlay(changes: Mapping[str, Mapping[str, Any]], present: dict[str, Override]) -> dict[str, Override] | None:
-    """What shows some changes, with what is there already of it."""
-    return {
-        uri: present[uri] if uri in present and present[uri].changes is changed else Override(changed)
-        for uri, changed in changes.items()
-    } or None
-
-
-class Bmc:
+class Bmc(Resources):
     """One BMC.
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
-    state: what is durable. uncommitted: the state before the first change since `committed`, None without a change.
-    dpus: host: the BMCs of its DPUs. basic_header, basic_account: the last Basic credentials that were accepted and
-    open every resource; empty while anything but the plain answer may be due. failed_logins: since the process started.
+    dpus: host: the BMCs of its DPUs. failed_logins: since the process started.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
-    __slots__ = (
-        "address",
-        "basic_account",
-        "basic_header",
-        "dpus",
-        "failed_logins",
-        "id",
-        "identity",
-        "overlay",
-        "sessions",
-        "shared",
-        "state",
-        "timers",
-        "tree",
-        "uncommitted",
-    )
+    __slots__ = ("address", "dpus", "failed_logins", "id", "sessions", "timers")
 
     def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, initial: State) -> None:
+        super().__init__(identity, shared, initial)
         self.id = id_
-        self.identity = identity
         self.address = address
-        self.shared = shared
-        self.tree = firmware.tree_with(shared.tree, initial.firmware)
-        self.state = initial
-        self.uncommitted: State | None = None
         self.dpus: tuple[Bmc, ...] = ()
-        self.overlay = _overlay(initial.changes, {})
         self.sessions: Sessions | None = None
         self.timers: dict[str, Any] | None = None
-        self.basic_header = b""
-        self.basic_account: Account | None = None
         self.failed_logins: FailedLogins | None = None
-
-    # state
-
-    @property
-    def accounts(self) -> Accounts:
-        """The accounts as they are."""
-        return self.state.accounts
-
-    @property
-    def power(self) -> Power:
-        """The power state of the system."""
-        return self.state.power
-
-    def become(self, moment: Moment, **changes: Any) -> None:
-        """Change durable state."""
-        if self.uncommitted is None:
-            self.uncommitted = self.state
-        self._show(msgspec.structs.replace(self.state, at=moment.hardware, **changes))
-
-    def committed(self) -> State | None:
-        """Forget that there was a change; the state before it."""
-        before, self.uncommitted = self.uncommitted, None
-        return before
-
-    def count_faults(self, rules: Rules, moment: Moment) -> None:
-        """Take over what fault rules have counted. Only a budget that was touched is worth a commit."""
-        if rules is self.state.faults:
-            return
-        if rules.budgets == self.state.faults.budgets:
-            self.state = msgspec.structs.replace(self.state, faults=rules)
-        else:
-            self.become(moment, faults=rules)
 
     def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
         """The states and sessions of this BMC and its DPUs, for `forget`."""
@@ -196,78 +73,6 @@ class Bmc:
         for one, state, uncommitted, sessions in snapshot:
             one.restore(state)
             one.uncommitted, one.sessions = uncommitted, sessions
-
-    def encode(self) -> bytes:
-        """The durable state as a row of the store."""
-        return encode(Row(self.identity.bmc_mac, self.shared.tree.head.profile, self.state))
-
-    def restore_committed(self, before: State) -> None:
-        """Undo what was not committed. Its timers are for the driver to sync."""
-        self.restore(before)
-
-    def restore(self, restored: State) -> None:
-        """Take a state that was stored, or go back to one that was before a change."""
-        self.uncommitted = None
-        self._show(restored)
-
-    def _show(self, new: State) -> None:
-        old, self.state = self.state, new
-        if (
-            new.accounts is not old.accounts
-            or new.roles is not old.roles
-            or new.service is not old.service
-            or bool(new.faults) is not bool(old.faults)
-        ):
-            self._forget_header()
-        if new.firmware is not old.firmware:
-            self.tree = firmware.tree_with(self.shared.tree, new.firmware)
-        if new.changes is not old.changes:
-            self.overlay = _overlay(new.changes, self.overlay or {})
-
-    # resources
-
-    def body(self, node: Node) -> Body:
-        """The body of a resource, with this BMC's changes."""
-        if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
-            return node.body
-        if override.body is None:
-            override.body = self.tree.body(self.template(node), node.uri)
-        return override.body
-
-    def template(self, node: Node) -> dict[str, Any]:
-        """The template of a resource, with this BMC's changes. Not to be modified."""
-        if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
-            return node.template
-        if override.template is None:
-            override.template = deep_merge(node.template, literal(override.changes))
-        return override.template
-
-    def change(self, node: Node, changes: Mapping[str, Any], moment: Moment) -> None:
-        """Merge something into a resource; what equals the profile again is forgotten."""
-        merged = deep_merge(self.state.changes.get(node.uri, {}), changes)
-        everything = {**self.state.changes, node.uri: merged}
-        if deep_merge(node.template, literal(merged)) == node.template:
-            del everything[node.uri]
-        self.become(moment, changes=everything)
-
-    def revert(self, node: Node, moment: Moment) -> None:
-        """A resource is as it left the factory, except for attributes that survive that."""
-        if node.uri not in self.state.changes:
-            return
-        written = self.state.changes[node.uri].get("Attributes", {})
-        kept = {name: written[name] for name in self.survivors(node.uri) if name in written}
-        self.become(moment, changes={uri: one for uri, one in self.state.changes.items() if uri != node.uri})
-        if kept:
-            self.change(node, {"Attributes": kept}, moment)
-
-    def survivors(self, uri: str) -> tuple[str, ...]:
-        """The attributes of a resource that stay when the others are reset."""
-        return next((facts.survives for facts in self.tree.settings.values() if facts.of == uri), ())
-
-    def setting(self, uri: str, name: str) -> Any:
-        """The present value of a top-level property, None where there is none."""
-        node = self.tree.nodes.get(uri)
-        return self.template(node).get(name) if node is not None else None
 
     # credentials and sessions
 
@@ -323,9 +128,6 @@ class Bmc:
         """The failed logins of an account, '' for all, are over: it logged in, is gone, or an administrator says so."""
         if self.failed_logins is not None:
             self.failed_logins.forget(account_id)
-
-    def _forget_header(self) -> None:
-        self.basic_header, self.basic_account = b"", None
 
     @property
     def roles(self) -> Mapping[str, Role]:

@@ -14,10 +14,11 @@ import orjson
 
 from bmcsim.core.clock import Moment
 from bmcsim.machine import clock, firmware, power, staging
-from bmcsim.machine.bmc import Bmc, timestamp
+from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Account
 from bmcsim.machine.identity import Identity, mac_colons, mac_hex
 from bmcsim.machine.jobs import Job
+from bmcsim.machine.resources import timestamp
 from bmcsim.machine.roles import Role
 from bmcsim.machine.sessions import Session
 from bmcsim.machine.state import LogRecord

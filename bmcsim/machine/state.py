@@ -4,7 +4,7 @@ A change makes a new value; the old one is what undo goes back to, and the new o
 have changed nothing share the value of their group.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,9 +18,6 @@ from bmcsim.machine.power import Power
 from bmcsim.machine.roles import Role
 from bmcsim.machine.tasks import Task
 from bmcsim.machine.tasks import shifted as shifted_tasks
-
-if TYPE_CHECKING:
-    from bmcsim.machine.bmc import Shared
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
@@ -137,13 +134,3 @@ def shifted(state: State, hardware: float) -> State:
     timers = {name: deadline + seconds for name, deadline in state.timers.items()}
     tasks = shifted_tasks(state.tasks, seconds) if state.tasks else ()
     return msgspec.structs.replace(state, at=hardware, timers=timers, tasks=tasks)
-
-
-def started(state: State, shared: "Shared") -> State:
-    """A stored state as a BMC has it when the process starts: passwords as the policy says.
-
-    That is no reset of the BMC: everything else goes on as it was, and only what was not stored is gone.
-    """
-    if shared.policy == "persist":
-        return state
-    return msgspec.structs.replace(state, accounts=state.accounts.returned(shared.accounts))

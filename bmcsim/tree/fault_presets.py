@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from bmcsim.tree.profile import convert, directories
+from bmcsim.tree import library
+from bmcsim.tree.profile import convert
 from bmcsim.tree.source import Path_, ProfileError, Source
 
 _FOLDER = "faults"
@@ -35,15 +36,12 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def names() -> list[str]:
     """The names of all presets that come with bmcsim, sorted."""
-    return sorted({path.stem for folder in directories() for path in (folder / _FOLDER).glob("*.yaml")})
+    return library.names(_FOLDER)
 
 
 def read(name: str) -> Preset:
     """The preset of a name. Raises ProfileError when there is none and when its file is wrong."""
-    if name not in names():
-        raise ProfileError(f"no fault preset {name!r}; there are: {', '.join(names())}")
-    path = next(path for folder in directories() if (path := folder / _FOLDER / f"{name}.yaml").is_file())
-    source = Source(path)
+    source = library.read(_FOLDER, name, "fault preset")
     file: _File = convert(source.data, _File, source, ())
     return Preset(name, file.title, file.report, file.rules, source)
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from bmcsim.tree.profile import ResetMode, Timings, convert, directories
-from bmcsim.tree.source import ProfileError, Source
+from bmcsim.tree import library
+from bmcsim.tree.profile import ResetMode, Timings, convert
 
 _FOLDER = "presets"
 
@@ -49,14 +49,11 @@ class Preset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def names() -> list[str]:
     """The names of all presets, sorted."""
-    return sorted({path.stem for folder in directories() for path in (folder / _FOLDER).glob("*.yaml")})
+    return library.names(_FOLDER)
 
 
 def load(name: str) -> Preset:
     """The preset of a name. Raises ProfileError when there is none and when its file is wrong."""
-    if name not in names():
-        raise ProfileError(f"no preset {name!r}; there are: {', '.join(names())}")
-    path = next(path for folder in directories() if (path := folder / _FOLDER / f"{name}.yaml").is_file())
-    source = Source(path)
+    source = library.read(_FOLDER, name, "preset")
     preset: Preset = convert(source.data, Preset, source, ())
     return preset

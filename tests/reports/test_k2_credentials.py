@@ -10,7 +10,8 @@ import msgspec
 import orjson
 import pytest
 
-from bmcsim.machine.state import decode, shifted, started
+from bmcsim.machine.resources import started
+from bmcsim.machine.state import decode, shifted
 from bmcsim.redfish.exchange import Response
 from tests.conftest import PASSWORD, Client, basic, header, make_client, message_ids, tree_of
 

@@ -9,8 +9,9 @@ import pytest
 
 from bmcsim.core.clock import Moment
 from bmcsim.machine.actions import DropSessions, Happened, Happening
-from bmcsim.machine.bmc import Bmc, timestamp
+from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.power import Event, Power
+from bmcsim.machine.resources import timestamp
 from bmcsim.machine.state import decode
 from bmcsim.tree.compile import Node
 from tests.conftest import Client, basic, make_client

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmcsim.machine import clock
-from bmcsim.machine.bmc import timestamp
+from bmcsim.machine.resources import timestamp
 from tests.conftest import Client, make_client
 from tests.unit.redfish.conftest import dpu_with
 

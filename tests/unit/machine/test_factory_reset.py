@@ -7,7 +7,8 @@ import pytest
 
 from bmcsim.machine.actions import DropSessions, Happened, Happening
 from bmcsim.machine.bmc_reset import Service
-from bmcsim.machine.state import Staged, started
+from bmcsim.machine.resources import started
+from bmcsim.machine.state import Staged
 from tests.conftest import PASSWORD, Client, basic, make_client
 
 ACCOUNTS = "/redfish/v1/AccountService/Accounts"

@@ -16,7 +16,7 @@ from bmcsim.machine.fault_rules import Rule, to_json
 from bmcsim.machine.faults import Rules
 from bmcsim.redfish.exchange import DROP, Head, Request, Response
 from bmcsim.redfish.injection import ExpandedMembers, apply_after, apply_before, preset_rules, serve
-from bmcsim.tree import fault_presets
+from bmcsim.tree import fault_presets, library
 from bmcsim.tree.source import ProfileError
 from tests.conftest import PASSWORD, Client, header, make_client, message_ids
 
@@ -134,7 +134,7 @@ def test_a_bad_preset_names_file_line_and_key(
 ) -> None:
     (tmp_path / "faults").mkdir()
     (tmp_path / "faults" / "bad.yaml").write_text(text)
-    monkeypatch.setattr(fault_presets, "directories", lambda: [tmp_path])
+    monkeypatch.setattr(library, "directories", lambda: [tmp_path])
     with pytest.raises(ProfileError) as caught:
         preset_rules("bad", 0.0)
     assert said in str(caught.value)

@@ -1,0 +1,221 @@
+"""What a BMC is at the moment: its durable state, and its resources with what it changed in them."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+
+from bmcsim.core.clock import Moment
+from bmcsim.machine import clock, firmware
+from bmcsim.machine.credentials import Account, Accounts, Hasher
+from bmcsim.machine.faults import Rules
+from bmcsim.machine.identity import Identity
+from bmcsim.machine.power import Power
+from bmcsim.machine.state import Row, State, encode
+from bmcsim.tree.compile import Node, Tree
+from bmcsim.tree.profile import Behaviour, Timings
+from bmcsim.tree.source import deep_merge
+from bmcsim.tree.template import Body, literal
+
+Policy = Literal["persist", "factory", "pinned"]
+"""What becomes of changed passwords. persist: they stay. factory, pinned: the accounts that the BMC began with have
+their passwords of then when the process starts, and after a reset of the BMC the factory's, or those of then."""
+
+
+def timestamp(wall: float, offset: int = 0) -> bytes:
+    """Seconds since the epoch -> JSON string "YYYY-MM-DDTHH:MM:SS+00:00", the form that NICo parses.
+
+    offset: of the local time that it is written in, in minutes east of UTC.
+    """
+    return _timestamp(int(wall), offset)
+
+
+@lru_cache(4096)
+def _timestamp(second: int, offset: int) -> bytes:
+    local = datetime.fromtimestamp(second + offset * 60, UTC)
+    return f'"{local:%Y-%m-%dT%H:%M:%S}{clock.offset_text(offset)}"'.encode()
+
+
+class Network(msgspec.Struct, frozen=True):
+    """The network that BMCs of a fleet are on; texts as EthernetInterface shows them."""
+
+    netmask: str = "255.255.255.0"
+    gateway: str = "0.0.0.0"
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """What all BMCs of one group have in common.
+
+    accounts: as a BMC starts with them. settings: URI -> properties that a BMC starts with, and goes back to when it is
+    set to its defaults. desired: component of firmware -> version, in the order in which images that
+    do not say what they are bring a BMC there.
+    """
+
+    tree: Tree
+    timings: Timings
+    accounts: Accounts
+    hasher: Hasher
+    network: Network = Network()
+    policy: Policy = "persist"
+    behaviour: Behaviour = Behaviour()
+    settings: dict[str, dict[str, Any]] = {}
+    desired: dict[str, str] = {}
+
+
+def started(state: State, shared: Shared) -> State:
+    """A stored state as a BMC has it when the process starts: passwords as the policy says.
+
+    That is no reset of the BMC: everything else goes on as it was, and only what was not stored is gone.
+    """
+    if shared.policy == "persist":
+        return state
+    return msgspec.structs.replace(state, accounts=state.accounts.returned(shared.accounts))
+
+
+class Override:
+    """What a BMC changed in one resource. template, body: made when they are first asked for."""
+
+    __slots__ = ("body", "changes", "template")
+
+    def __init__(self, changes: Mapping[str, Any]) -> None:
+        self.changes = changes
+        self.template: dict[str, Any] | None = None
+        self.body: Body | None = None
+
+
+def _overlay(changes: Mapping[str, Mapping[str, Any]], present: dict[str, Override]) -> dict[str, Override] | None:
+    """What shows some changes, with what is there already of it."""
+    return {
+        uri: present[uri] if uri in present and present[uri].changes is changed else Override(changed)
+        for uri, changed in changes.items()
+    } or None
+
+
+class Resources:
+    """The state of one BMC and what shows it.
+
+    state: what is durable. uncommitted: the state before the first change since `committed`, None without a change.
+    overlay: URI -> what the BMC changed there. basic_header, basic_account: the last Basic credentials that were
+    accepted and open every resource; empty while anything but the plain answer may be due.
+    """
+
+    __slots__ = ("basic_account", "basic_header", "identity", "overlay", "shared", "state", "tree", "uncommitted")
+
+    def __init__(self, identity: Identity, shared: Shared, initial: State) -> None:
+        self.identity = identity
+        self.shared = shared
+        self.tree = firmware.tree_with(shared.tree, initial.firmware)
+        self.state = initial
+        self.uncommitted: State | None = None
+        self.overlay = _overlay(initial.changes, {})
+        self.basic_header = b""
+        self.basic_account: Account | None = None
+
+    # state
+
+    @property
+    def accounts(self) -> Accounts:
+        """The accounts as they are."""
+        return self.state.accounts
+
+    @property
+    def power(self) -> Power:
+        """The power state of the system."""
+        return self.state.power
+
+    def become(self, moment: Moment, **changes: Any) -> None:
+        """Change durable state."""
+        if self.uncommitted is None:
+            self.uncommitted = self.state
+        self._show(msgspec.structs.replace(self.state, at=moment.hardware, **changes))
+
+    def committed(self) -> State | None:
+        """Forget that there was a change; the state before it."""
+        before, self.uncommitted = self.uncommitted, None
+        return before
+
+    def count_faults(self, rules: Rules, moment: Moment) -> None:
+        """Take over what fault rules have counted. Only a budget that was touched is worth a commit."""
+        if rules is self.state.faults:
+            return
+        if rules.budgets == self.state.faults.budgets:
+            self.state = msgspec.structs.replace(self.state, faults=rules)
+        else:
+            self.become(moment, faults=rules)
+
+    def encode(self) -> bytes:
+        """The durable state as a row of the store."""
+        return encode(Row(self.identity.bmc_mac, self.shared.tree.head.profile, self.state))
+
+    def restore_committed(self, before: State) -> None:
+        """Undo what was not committed. Its timers are for the driver to sync."""
+        self.restore(before)
+
+    def restore(self, restored: State) -> None:
+        """Take a state that was stored, or go back to one that was before a change."""
+        self.uncommitted = None
+        self._show(restored)
+
+    def _show(self, new: State) -> None:
+        old, self.state = self.state, new
+        if (
+            new.accounts is not old.accounts
+            or new.roles is not old.roles
+            or new.service is not old.service
+            or bool(new.faults) is not bool(old.faults)
+        ):
+            self._forget_header()
+        if new.firmware is not old.firmware:
+            self.tree = firmware.tree_with(self.shared.tree, new.firmware)
+        if new.changes is not old.changes:
+            self.overlay = _overlay(new.changes, self.overlay or {})
+
+    # resources
+
+    def body(self, node: Node) -> Body:
+        """The body of a resource, with this BMC's changes."""
+        if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
+            return node.body
+        if override.body is None:
+            override.body = self.tree.body(self.template(node), node.uri)
+        return override.body
+
+    def template(self, node: Node) -> dict[str, Any]:
+        """The template of a resource, with this BMC's changes. Not to be modified."""
+        if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
+            return node.template
+        if override.template is None:
+            override.template = deep_merge(node.template, literal(override.changes))
+        return override.template
+
+    def change(self, node: Node, changes: Mapping[str, Any], moment: Moment) -> None:
+        """Merge something into a resource; what equals the profile again is forgotten."""
+        merged = deep_merge(self.state.changes.get(node.uri, {}), changes)
+        everything = {**self.state.changes, node.uri: merged}
+        if deep_merge(node.template, literal(merged)) == node.template:
+            del everything[node.uri]
+        self.become(moment, changes=everything)
+
+    def revert(self, node: Node, moment: Moment) -> None:
+        """A resource is as it left the factory, except for attributes that survive that."""
+        if node.uri not in self.state.changes:
+            return
+        written = self.state.changes[node.uri].get("Attributes", {})
+        kept = {name: written[name] for name in self.survivors(node.uri) if name in written}
+        self.become(moment, changes={uri: one for uri, one in self.state.changes.items() if uri != node.uri})
+        if kept:
+            self.change(node, {"Attributes": kept}, moment)
+
+    def survivors(self, uri: str) -> tuple[str, ...]:
+        """The attributes of a resource that stay when the others are reset."""
+        return next((facts.survives for facts in self.tree.settings.values() if facts.of == uri), ())
+
+    def setting(self, uri: str, name: str) -> Any:
+        """The present value of a top-level property, None where there is none."""
+        node = self.tree.nodes.get(uri)
+        return self.template(node).get(name) if node is not None else None
+
+    def _forget_header(self) -> None:
+        self.basic_header, self.basic_account = b"", None
