@@ -24,6 +24,10 @@ class NotSaved(Exception):
     """A change did not reach the disk; the text says why."""
 
 
+class NotEncodable(NotSaved):
+    """A change that no disk could take: a fault of this program."""
+
+
 class Journalled(Protocol):
     """What the journal needs of a thing."""
 
@@ -180,7 +184,7 @@ class Journal:
             future = self._loop.run_in_executor(self._thread, self._store.write, rows)
             future.add_done_callback(self._written)
         if broken:  # only they fail: one that can never be encoded must not keep the others from the disk
-            self._fail(broken, reason)
+            self._fail(broken, reason, NotEncodable)
 
     def _written(self, future: "asyncio.Future[None]") -> None:
         """The group in flight is on disk, or it failed."""
@@ -217,7 +221,7 @@ class Journal:
             self._wake()
         _tell(_ordered(group.values()), None)
 
-    def _fail(self, failed: Mapping[str, _Dirty], reason: str) -> None:
+    def _fail(self, failed: Mapping[str, _Dirty], reason: str, kind: type[NotSaved] = NotSaved) -> None:
         """Undo what is undone, keep the rest for the retry, and tell those who wait."""
         undone = _ordered(failed.values())
         for change in reversed(undone):
@@ -243,7 +247,7 @@ class Journal:
         if self._pending and self._retry is None and not self._closed:
             self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
             self._retry = self._loop.call_later(self._pause, self._try_again)
-        _tell(undone, reason)
+        _tell(undone, reason, kind)
 
     def _try_again(self) -> None:
         self._retry = None
@@ -260,12 +264,12 @@ def _ordered(things: Iterable[_Dirty]) -> list[_Change]:
     return sorted((change for dirty in things for change in dirty.changes), key=lambda change: change.number)
 
 
-def _tell(changes: Iterable[_Change], reason: str | None) -> None:
+def _tell(changes: Iterable[_Change], reason: str | None, kind: type[NotSaved] = NotSaved) -> None:
     """Tell all who wait; reason: why it failed, None when it did not."""
     for change in changes:
         try:
             # One error each: who raises it adds a traceback to it.
-            change.done(None if reason is None else NotSaved(reason))
+            change.done(None if reason is None else kind(reason))
         except Exception as error:
             _log.error("BMC %s: who waited for a change failed: %s", change.thing.id, _raised(error))
 

@@ -10,6 +10,7 @@ from bmcsim.core.clock import Clock, Moment
 from bmcsim.core.errors import RedfishError
 from bmcsim.edges.http.metrics import Metrics
 from bmcsim.fleet.driver import Driver
+from bmcsim.fleet.journal import NotEncodable
 from bmcsim.fleet.registry import Absent, Fleet
 from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish import service
@@ -169,8 +170,8 @@ class Context:
     def settle(self, bmc: Bmc | None, response: Response, then: Callable[[Response], None]) -> None:
         """Commit what a request changed, call `then` with its answer, and execute the actions. Now or later.
 
-        A change that could not be stored was undone: its answer is 507, delivered as the other would have been, and
-        its actions are forgotten. The actions are executed also when nobody is there for the answer any more.
+        A change that could not be stored was undone: its answer is 507 (500 if no disk could take it), delivered as
+        the other would have been, and its actions are forgotten. The actions are executed also when nobody is there for the answer any more.
         """
         if bmc is None or bmc.uncommitted is None:
             then(response)
@@ -179,7 +180,8 @@ class Context:
 
         def done(error: BaseException | None) -> None:
             if error is not None:
-                refusal = error_response(RedfishError(507, "InsufficientStorage"))
+                refused = (500, "InternalError") if isinstance(error, NotEncodable) else (507, "InsufficientStorage")
+                refusal = error_response(RedfishError(*refused))
                 refusal.delivery = response.delivery
                 then(refusal)
                 return

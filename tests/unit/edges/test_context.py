@@ -7,7 +7,7 @@ from bmcsim.edges.http.context import Context
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.config import parse
 from bmcsim.fleet.driver import Driver
-from bmcsim.fleet.journal import Done
+from bmcsim.fleet.journal import Done, NotEncodable, NotSaved
 from bmcsim.fleet.registry import Fleet
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
@@ -75,3 +75,19 @@ def test_a_login_that_is_refused_before_its_body_is_read_is_committed_too() -> N
         assert edge.host.locked("root", edge.clock.now())
         assert edge.host.uncommitted is None
         assert edge.asked == ([edge.host] if stores else [])
+
+
+def test_a_change_that_no_disk_could_take_is_a_fault_of_ours_and_a_full_one_is_not() -> None:
+    for error, status in ((NotEncodable("x"), 500), (NotSaved("x"), 507)):
+        edge = Edge(stores=False)
+
+        def refuse(bmc: Bmc, done: Done, error: NotSaved = error) -> None:
+            bmc.committed()
+            done(error)
+
+        edge.context.commit = refuse
+        request = edge.request(RESET, {"ResetType": "ForceOff"}, "P")
+        bmc, response, _ = edge.context.answer({}, edge.host.address, request)
+        answers: list[Response] = []
+        edge.context.settle(bmc, response, answers.append)
+        assert [answer.status for answer in answers] == [status]
