@@ -171,7 +171,8 @@ class Context:
         """Commit what a request changed, call `then` with its answer, and execute the actions. Now or later.
 
         A change that could not be stored was undone: its answer is 507 (500 if no disk could take it), delivered as
-        the other would have been, and its actions are forgotten. The actions are executed also when nobody is there for the answer any more.
+        the other would have been, and its actions are forgotten. The actions are executed also when nobody is there
+        for the answer any more.
         """
         if bmc is None or bmc.uncommitted is None:
             then(response)
