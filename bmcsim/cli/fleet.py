@@ -1,4 +1,4 @@
-"""`bmcsim fleet`: whether fleet files are right, and whether instances that run together share anything."""
+"""`bmcsim fleet`: whether fleet files are right, what is in them, and whether instances share anything."""
 
 import sys
 from itertools import combinations
@@ -7,13 +7,18 @@ from pathlib import Path
 import click
 
 from bmcsim.fleet import config as fleet_config
-from bmcsim.fleet.identities import overlap
+from bmcsim.fleet.build import Builder
+from bmcsim.fleet.identities import overlap, plan
+from bmcsim.fleet.registry import DuplicateBmc, Fleet
 from bmcsim.fleet.tables import ConfigError
+from bmcsim.machine.credentials import Hasher
+from bmcsim.machine.identity import mac_colons
+from bmcsim.tree.source import ProfileError
 
 
 @click.group("fleet")
 def fleet_group() -> None:
-    """Check fleet files."""
+    """Check and list fleet files."""
 
 
 @fleet_group.command("check")
@@ -25,7 +30,9 @@ def check(files: tuple[Path, ...]) -> None:
     for file in files:
         try:
             config = fleet_config.load(file)
-        except ConfigError as error:
+            for _ in Builder(config, Hasher(), 0.0).populate(Fleet()):
+                pass
+        except (ConfigError, ProfileError, DuplicateBmc) as error:
             click.echo(str(error), err=True)
             wrong = True
             continue
@@ -40,3 +47,16 @@ def check(files: tuple[Path, ...]) -> None:
             wrong = True
     if wrong:
         sys.exit(1)
+
+
+@fleet_group.command("list")
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FLEET.toml]")
+def list_bmcs(file: Path | None) -> None:
+    """List the BMCs of FLEET.toml, or of the fleet without a file: id, kind, address, MAC and serial number."""
+    try:
+        config = fleet_config.load(file) if file is not None else fleet_config.default()
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    for bmc in plan(config):
+        identity = bmc.identity
+        click.echo(f"{bmc.id}\t{identity.kind}\t{bmc.address}\t{mac_colons(identity.bmc_mac)}\t{identity.serial}")

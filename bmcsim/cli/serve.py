@@ -1,6 +1,7 @@
 """`bmcsim serve`: a fleet on one port."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import ssl
@@ -38,7 +39,7 @@ from bmcsim.fleet.store import StateError, Store
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
-from bmcsim.machine.resources import Policy, Shared
+from bmcsim.machine.resources import Policy
 from bmcsim.tree import presets
 from bmcsim.tree import profile as profiles
 from bmcsim.tree.source import ProfileError
@@ -232,20 +233,20 @@ def _serve(
         if store is not None:
             keeper = Keeper(Journal(store, loop), driver)
             context.commit, driver.changed = keeper.commit, keeper.changed
-        sock, warning = listen.open_socket(redfish)
+        with contextlib.ExitStack() as opened:
+            sock, warning = listen.open_socket(redfish)
+            opened.callback(sock.close)
+            admin_sock = None if admin is None else listen.open_socket(admin, "--admin")[0]
+            opened.pop_all()
         if warning:
             click.echo(f"warning: {warning}", err=True)
         port = sock.getsockname()[1]
         redfish_server = redfish_listener(context, sock, context_of_tls)
         listeners: list[Listener] = [redfish_server]
-        if admin is not None:
-            admin_sock, _ = listen.open_socket(admin)
+        if admin is not None and admin_sock is not None:
             collector = FleetCollector(context.metrics, bmcs, driver.__len__, keeper.journal if keeper else None)
-            listeners.append(
-                admin_listener(
-                    admin_app(bmcs, registry_of(collector), driver.skip if admin.loopback else None), admin_sock
-                )
-            )
+            app = admin_app(bmcs, registry_of(collector), driver.skip if admin.loopback else None)
+            listeners.append(admin_listener(app, admin_sock))
 
         async def build() -> None:
             restorer = Restorer(store, clock) if store is not None else None
@@ -275,11 +276,9 @@ def _serve(
 
 
 def _report(store: Store | None, restorer: Restorer | None) -> None:
-    """Say what a start with a state directory found."""
+    """Say what a start with a state directory found; the store itself says what it set aside."""
     if store is None or restorer is None:
         return
-    if store.quarantined:
-        click.echo(f"warning: set aside, now as new: {_some(store.quarantined)}", err=True)
     if restorer.left:
         click.echo(
             f"warning: kept for BMCs that the fleet does not have now: the state of {_some(restorer.left)}",
@@ -310,18 +309,17 @@ def _announce(bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, sec
 
 
 def _credentials(bmcs: Fleet) -> list[str]:
-    """One line per kind of hardware; a password that the user chose is not repeated."""
-    examples: dict[int, Bmc] = {}
-    for bmc in bmcs:
-        examples.setdefault(id(bmc.shared), bmc)
-    return list(dict.fromkeys(_credential(bmc.shared) for bmc in examples.values()))
+    """One line per kind of hardware and of password; a password that the user chose is not repeated."""
+    return list(dict.fromkeys(_credential(bmc) for bmc in bmcs))
 
 
-def _credential(shared: Shared) -> str:
-    head = shared.tree.head
+def _credential(bmc: Bmc) -> str:
+    head = bmc.tree.head
     factory = head.accounts[0]
-    account = shared.accounts.get(factory.id)
+    account = bmc.accounts.get(factory.id)
     if account is not None and account.digest == account.factory:
         change = "" if account.exempt else ", to be changed first"
         return f"{head.title}: {factory.user} / {factory.password} (factory password{change})"
-    return f"{head.title}: {factory.user} / the password that you gave"
+    first = bmc.shared.accounts.get(factory.id)
+    given = account is not None and first is not None and account.digest == first.digest
+    return f"{head.title}: {factory.user} / the password that {'you gave' if given else 'it was changed to'}"

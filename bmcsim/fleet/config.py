@@ -230,10 +230,15 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
         for key in ("host_bmc_password", "dpu_bmc_password"):
             if getattr(self, key) == "":
                 yield f"{key}: must not be empty; leave it out for the factory password"
-        conducts = [self.conduct, *(group.conduct for group in self.groups), *self.bmcs.values()]
-        unpinned = self.host_bmc_password is None and self.dpu_bmc_password is None
-        if unpinned and any(conduct.credentials == "pinned" for conduct in conducts):
-            yield "credentials: 'pinned' needs a password to pin: give host_bmc_password or dpu_bmc_password"
+        if self.host_bmc_password is None and self.dpu_bmc_password is None:
+            conducts = {
+                "bmcsim": self.conduct,
+                **{f"machines.{group.name}": group.conduct for group in self.groups},
+                **{f"bmcs.{id_}": conduct for id_, conduct in self.bmcs.items()},
+            }
+            for key, conduct in conducts.items():
+                if conduct.credentials == "pinned":
+                    yield f"{key}.credentials: 'pinned' needs a password: give host_bmc_password or dpu_bmc_password"
         pool = self.pool.allocator()
         try:
             pool.require(self.bmc_count)
@@ -374,7 +379,9 @@ def _refuse_racks(top: Table) -> None:
 
 def _group(machines: Table, name: str) -> MachineGroup:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
-        machines.error(name, "a group's name has up to 100 letters, digits, '_', '.', '-' and starts with no sign")
+        machines.error(
+            name, "a group's name has up to 100 letters, digits, '_', '.', '-' and starts with a letter or digit"
+        )
     elif re.fullmatch(r".*-[0-9]+-dpu", name):
         machines.error(name, "a group's name must not end like the id of a DPU; put something behind '-dpu'")
     table = machines.table(name)

@@ -36,7 +36,8 @@ def slowed(bmc: Bmc, request: Request, response: Response) -> Response:
     """An answer that takes long: a login to a BMC that has just come back, or that a fault makes slow."""
     login = response.status == 201 and b"\r\nX-Auth-Token:" in response.head
     delay = 0.0
-    if bmc.phase(request.moment) is Phase.SLOW and (login or request.head.authorization):
+    stands = request.moment.scale == 0
+    if not stands and bmc.phase(request.moment) is Phase.SLOW and (login or request.head.authorization):
         delay = request.moment.real_seconds(SLOW_LOGIN)
     if login and (slow := bmc.state.faults.behaviour(SlowLogin)) is not None:
         delay += slow.delay

@@ -107,7 +107,12 @@ def test_it_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals) ->
     with serving(tmp_path / "serve.log", "--hosts", "1", "--state-dir", str(tmp_path / "state")) as process:
         assert process.stop(number) == 0
         assert "Traceback" not in process.output
-    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["lock", "state.sqlite", "tls.crt", "tls.key"]
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == [
+        "lock",
+        "state.sqlite",
+        "tls.crt",
+        "tls.key",
+    ]
 
 
 def test_a_fleet_file_is_served_as_it_says(tmp_path: Path) -> None:

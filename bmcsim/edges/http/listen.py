@@ -56,7 +56,7 @@ def parse_listen(text: str) -> Listen:
     return Listen(network, port)
 
 
-def open_socket(listen: Listen) -> tuple[socket.socket, str]:
+def open_socket(listen: Listen, option: str = "--listen") -> tuple[socket.socket, str]:
     """A listening socket, and a warning or ''. Raises ListenError when the port is taken or forbidden.
 
     For a network of loopback the socket is bound to all addresses and tied to the loopback device; where that is not
@@ -83,6 +83,6 @@ def open_socket(listen: Listen) -> tuple[socket.socket, str]:
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        raise ListenError(f"cannot listen on {listen}: {error.strerror}; choose another with --listen") from error
+        raise ListenError(f"cannot listen on {listen}: {error.strerror}; choose another with {option}") from error
     sock.setblocking(False)
     return sock, warning

@@ -123,7 +123,8 @@ def test_faults_of_all_levels_add_up() -> None:
         ('[bmcs."a-9"]\npreset = "fast"', "bmcs.a-9", "NAME-NUMBER"),
         ('[bmcs."a-0-dpu-1"]\npreset = "fast"', "bmcs.a-0-dpu-1", "NAME-NUMBER"),
         ('[bmcs."a-0"]\npersist = true', "bmcs.a-0.persist", "not a known key"),
-        ('[bmcsim]\ncredentials = "pinned"', "credentials", "host_bmc_password"),
+        ('[bmcsim]\ncredentials = "pinned"', "bmcsim.credentials", "host_bmc_password"),
+        ('[bmcs."a-0"]\ncredentials = "pinned"', "bmcs.a-0.credentials", "host_bmc_password"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(text: str, key: str, right: str) -> None:

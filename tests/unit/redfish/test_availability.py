@@ -238,3 +238,14 @@ def test_bodies_are_read_while_logins_are_slow() -> None:
     client.advance(95)
     request = Request("PATCH", OWN, client.clock.now(), Head(client.authorization, content_type=b"application/json"))
     assert isinstance(admit(client.bmc, request, 10), BodyPlan)
+
+
+def test_a_time_line_that_stands_makes_no_login_wait() -> None:
+    client = make_client("bluefield3", time_scale=0.0)
+    bmc = client.bmc
+    behaviour = msgspec.structs.replace(bmc.shared.behaviour, while_resetting="staged")
+    bmc.shared = msgspec.structs.replace(bmc.shared, behaviour=behaviour)
+    client.driver.execute(bmc, bmc.reset_bmc(client.clock.now()))
+    client.driver.skip(bmc.shared.timings.bmc_reset * 0.95)
+    response = client.request("GET", "/redfish/v1/Systems")
+    assert (response.status, response.delivery) == (200, None)
