@@ -119,6 +119,11 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
         "The resource is not in the state that the request expects.",
         "Read the resource again and repeat the request with its present ETag.",
     ),
+    "PreconditionRequired": (
+        _CRITICAL,
+        "The resource is not in the state that the request names.",
+        "Read the resource again and repeat the request with its present ETag.",
+    ),
     "PropertyDuplicate": (_WARNING, "The request names %1 more than once.", "Name it once."),
     "PropertyMissing": (_WARNING, "The property %1 is needed and was not sent.", "Add the property."),
     "PropertyNotWritable": (_WARNING, "The property %1 cannot be written.", "Leave the property out."),
@@ -154,10 +159,20 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
         "'%1' has the wrong type for the property %2.",
         "Send a value of the right type.",
     ),
+    "QueryCombinationInvalid": (
+        _WARNING,
+        "These query parameters cannot be used together.",
+        "Leave one of them out.",
+    ),
     "QueryNotSupportedOnOperation": (
         _WARNING,
         "This operation takes no query parameters.",
         "Leave the query parameters out.",
+    ),
+    "QueryNotSupportedOnResource": (
+        _WARNING,
+        "A query parameter is for collections only, and this resource is none.",
+        "Leave the query parameter out, or ask a collection.",
     ),
     "QueryParameterUnsupported": (
         _WARNING,

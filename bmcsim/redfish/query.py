@@ -1,4 +1,4 @@
-"""Query parameters (DSP0266 7.3): $expand here; what the root does not advertise is refused."""
+"""Query parameters of a read (DSP0266 7.3.1): what a client asks for, and whether this firmware knows it."""
 
 import re
 from collections.abc import Callable
@@ -6,91 +6,122 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
-import orjson
 
-from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
-from bmcsim.machine.bmc import Bmc
-from bmcsim.redfish.injection import ExpandedMembers
-from bmcsim.tree.compile import Node
+from bmcsim.redfish import query_filter, query_select
+from bmcsim.tree.profile import QuerySupport
 
-MAX_LEVELS = 6
-MAX_EMBEDDED = 4096
-"""Resources that one answer embeds; links beyond stay links. It bounds the time of one request."""
-_EXPAND = re.compile(r"([.*~])(?:\(\$levels=(\d{1,4})\))?")
+MAX_COUNT = 2**31 - 1
+"""The most that $top and $skip may be."""
+_EXPAND = re.compile(r"([.*~])(?:\(\$levels=(\d{1,4})\))?", re.ASCII)
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
 
 
 class Query(msgspec.Struct, frozen=True):
-    """expand: '.', '*', '~' or '' for none; levels: how deep."""
+    """expand: '.', '*', '~' or '' for none; levels: how deep. The others are None or False where they are not asked."""
 
     expand: str = ""
     levels: int = 1
+    select: query_select.Selection | None = None
+    filter: query_filter.Condition | None = None
+    top: int | None = None
+    skip: int | None = None
+    only: bool = False
+    excerpt: bool = False
+
+    @property
+    def of_collection(self) -> bool:
+        """Whether there is something that only collections know."""
+        return self.only or self.filter is not None or self.top is not None or self.skip is not None
 
 
-def parse(text: str) -> Query:
-    """Parse a raw query. Unknown parameters are ignored, unknown ones that start with $ are 501, bad values are 400."""
-    query = Query()
+NOTHING = Query()
+
+
+def parse(text: str, support: QuerySupport) -> Query:
+    """Parse a raw query; of a parameter that is there twice the last one counts.
+
+    Unknown parameters are ignored, unknown ones that start with $ are 501, bad values and combinations are 400. What
+    the firmware does not know is unknown.
+    """
+    known = _known(support)
+    fields: dict[str, Any] = {}
+    names = set()
     for name, value in parse_qsl(text, keep_blank_values=True):
-        if name == "$expand":
-            match = _EXPAND.fullmatch(value.strip())
-            if match is None:
-                raise RedfishError(400, "QueryParameterValueFormatError", value, "$expand")
-            levels = int(match[2] or 1)
-            if not 1 <= levels <= MAX_LEVELS:
-                raise RedfishError(400, "QueryParameterOutOfRange", str(levels), "$levels", f"1-{MAX_LEVELS}")
-            query = Query(match[1], levels)
+        if name in known:
+            names.add(name)
+            fields |= _READERS[name](value, support)
         elif name.startswith("$"):
             raise RedfishError(501, "QueryParameterUnsupported", name)
-    return query
+    if "only" in names and len(names) > 1:
+        raise RedfishError(400, "QueryCombinationInvalid")
+    return Query(**fields) if fields else NOTHING
 
 
-MayRead = Callable[[str, Node, Any], bool]
-"""(URI, resource, member of a dynamic collection or None) -> whether somebody may read it."""
+def _known(support: QuerySupport) -> frozenset[str]:
+    known = {
+        "$expand": bool(support.expand),
+        "$filter": support.filter,
+        "$select": support.select,
+        "$skip": support.top_skip,
+        "$top": support.top_skip,
+        "excerpt": support.excerpt,
+        "only": support.only,
+    }
+    return frozenset(name for name, yes in known.items() if yes)
 
 
-class Expander:
-    """Puts resources in the place of links to them, as their own GET would show them."""
+def _expand(value: str, support: QuerySupport) -> dict[str, Any]:
+    match = _EXPAND.fullmatch(value.strip())
+    if match is None or match[1] not in support.expand or (match[2] and not support.levels):
+        raise RedfishError(400, "QueryParameterValueFormatError", value, "$expand")
+    levels = int(match[2] or 1)
+    if not 1 <= levels <= max(support.levels, 1):
+        raise RedfishError(400, "QueryParameterOutOfRange", str(levels), "$levels", f"1-{support.levels}")
+    return {"expand": match[1], "levels": levels}
 
-    def __init__(self, bmc: Bmc, moment: Moment, query: Query, may_read: MayRead | None = None) -> None:
-        """may_read: what the caller could read by itself; None for everything."""
-        self._bmc, self._moment, self._query, self._may_read = bmc, moment, query, may_read
-        self._left = MAX_EMBEDDED
-        self._faults = ExpandedMembers(bmc.state.faults, moment, bmc.identity.seed)
 
-    def expand(self, body: bytes) -> bytes:
-        """The body of a resource with its links expanded."""
-        expanded = orjson.dumps(self._resource(orjson.loads(body), self._query.levels))
-        self._bmc.count_faults(self._faults.rules, self._moment)
-        return expanded
+def _select(value: str, _support: QuerySupport) -> dict[str, Any]:
+    try:
+        return {"select": query_select.parse(value)}
+    except query_select.SelectError as error:
+        raise RedfishError(400, "QueryParameterValueFormatError", value, "$select") from error
 
-    def _resource(self, resource: dict[str, Any], levels: int) -> dict[str, Any]:
-        own = resource.get("@odata.id", "")
-        return {key: self._value(key, value, levels, own, inside_links=False) for key, value in resource.items()}
 
-    def _value(self, key: str, value: Any, levels: int, own: str, *, inside_links: bool) -> Any:
-        if isinstance(value, list):
-            return [self._value(key, item, levels, own, inside_links=inside_links) for item in value]
-        if not isinstance(value, dict):
-            return value
-        inside_links = inside_links or key == "Links"
-        if value.keys() == {"@odata.id"}:
-            wanted = self._query.expand == "*" or (self._query.expand == "~") == inside_links
-            return self._linked(value, levels) if wanted and self._left and value["@odata.id"] != own else value
-        return {name: self._value(name, item, levels, own, inside_links=inside_links) for name, item in value.items()}
+def _filter(value: str, _support: QuerySupport) -> dict[str, Any]:
+    try:
+        return {"filter": query_filter.parse(value)}
+    except query_filter.FilterError as error:
+        raise RedfishError(400, "QueryParameterValueFormatError", value, "$filter") from error
 
-    def _linked(self, link: dict[str, Any], levels: int) -> dict[str, Any]:
-        uri = link["@odata.id"].rstrip("/")
-        node = self._bmc.tree.nodes.get(uri)
-        item = None
-        if node is None:
-            parent, _, id_ = uri.rpartition("/")
-            node = self._bmc.tree.items.get(parent)
-            item = self._bmc.members(node, self._moment).get(id_) if node is not None else None
-            if node is None or item is None:
-                return link
-        if self._may_read is not None and not self._may_read(uri, node, item):
-            return link
-        self._left -= 1
-        _, body = self._bmc.body(node).render(self._bmc, self._moment, item)
-        resource: dict[str, Any] = self._faults.apply(uri, orjson.loads(body))
-        return self._resource(resource, levels - 1) if levels > 1 else resource
+
+def _count(name: str, least: int) -> Callable[[str, QuerySupport], dict[str, Any]]:
+    def read(value: str, _support: QuerySupport) -> dict[str, Any]:
+        if not _INTEGER.fullmatch(value):
+            raise RedfishError(400, "QueryParameterValueFormatError", value, name)
+        # Python refuses integers of thousands of digits, and none of so many is in the range.
+        if len(value) > 64 or not least <= int(value) <= MAX_COUNT:
+            raise RedfishError(400, "QueryParameterOutOfRange", value, name, f"{least}-{MAX_COUNT}")
+        return {name[1:]: int(value)}
+
+    return read
+
+
+def _flag(name: str) -> Callable[[str, QuerySupport], dict[str, Any]]:
+    def read(value: str, _support: QuerySupport) -> dict[str, Any]:
+        if value:
+            raise RedfishError(400, "QueryParameterValueFormatError", value, name)
+        return {name: True}
+
+    return read
+
+
+_READERS: dict[str, Callable[[str, QuerySupport], dict[str, Any]]] = {
+    "$expand": _expand,
+    "$filter": _filter,
+    "$select": _select,
+    "$skip": _count("$skip", 0),
+    "$top": _count("$top", 1),
+    "excerpt": _flag("excerpt"),
+    "only": _flag("only"),
+}

@@ -7,10 +7,24 @@ import msgspec
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.bmc import Bmc
-from bmcsim.redfish import actions, auth, availability, handlers, injection, patch, privileges, query, tasks, updates
+from bmcsim.redfish import (
+    actions,
+    auth,
+    availability,
+    coding,
+    handlers,
+    injection,
+    patch,
+    privileges,
+    query,
+    query_answer,
+    tasks,
+    updates,
+)
 from bmcsim.redfish.conditions import matches
-from bmcsim.redfish.exchange import EMPTY_HEAD, JSON_HEAD, XML_HEAD, Request, Response
+from bmcsim.redfish.exchange import EMPTY_HEAD, JSON_HEAD, VARY, XML_HEAD, YAML_HEAD, Request, Response
 from bmcsim.redfish.messages import error_response, errors_response
+from bmcsim.redfish.query_expand import MayRead
 from bmcsim.tree.compile import Node
 from bmcsim.tree.profile import UploadKind
 
@@ -19,6 +33,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"}
 
 _METADATA = "/redfish/v1/$metadata"
 _SERVICE_DOCUMENT = "/redfish/v1/odata"
+_OPENAPI = "/redfish/v1/openapi.yaml"
 _VERSIONS = b'{"v1":"/redfish/v1/"}'
 _READ_ONLY = b"Allow: GET, HEAD\r\n"
 
@@ -92,8 +107,10 @@ def handle(bmc: Bmc, request: Request) -> Response:
         node = bmc.tree.nodes.get(request.path)
         if node is not None and compare_digest(head.authorization, bmc.basic_header):
             etag, body = bmc.body(node).render(bmc, request.moment)
-            return Response(200, b"%bETag: %b\r\n" % (node.head, etag), body)
-    return _answered(bmc, request) if bmc.plain else _hampered(bmc, request)
+            response = Response(200, b"%bETag: %b\r\n" % (node.head, etag), body)
+            return coding.coded(request, response) if head.gzip else response
+    response = _answered(bmc, request) if bmc.plain else _hampered(bmc, request)
+    return coding.coded(request, response) if head.gzip else response
 
 
 def _answered(bmc: Bmc, request: Request) -> Response:
@@ -141,12 +158,13 @@ def _handle(bmc: Bmc, request: Request) -> Response:
     if method not in METHODS:
         raise RedfishError(501, "OperationNotAllowed")
     caller = None
-    if not auth.is_open(method, path) or (request.query and query.parse(request.query).expand):
+    reads = method == "GET" or method == "HEAD"
+    if not auth.is_open(method, path) or (reads and request.query and _wanted(bmc, request).expand):
         caller = _caller(bmc, request, path)
     if request.head.odata_version and request.head.odata_version != b"4.0":
         raise RedfishError(412, "HeaderInvalid", "OData-Version")
     node = bmc.tree.nodes.get(path)
-    if node is not None and (method == "GET" or method == "HEAD"):
+    if node is not None and reads:
         return _read(bmc, caller, request, node, None)
     return _other(bmc, caller, request, method, path, node)
 
@@ -159,10 +177,10 @@ def _read(bmc: Bmc, caller: auth.Caller | None, request: Request, node: Node, it
     etag, body = bmc.body(node).render(bmc, request.moment, item)
     head = node.head + b"ETag: " + etag + b"\r\n"
     if request.query:
-        wanted = query.parse(request.query)
-        if wanted.expand:
+        wanted = _wanted(bmc, request)
+        if wanted != query.NOTHING:
             may_read = _readable(bmc, caller, request) if caller is not None else None
-            return Response(200, node.head, query.Expander(bmc, request.moment, wanted, may_read).expand(body))
+            return query_answer.answer(bmc, request, node, wanted, body, may_read)
     if request.head.if_match and not matches(request.head.if_match, etag, strong=True):
         raise RedfishError(412, "PreconditionFailed")
     if request.head.if_none_match and matches(request.head.if_none_match, etag, strong=False):
@@ -170,7 +188,11 @@ def _read(bmc: Bmc, caller: auth.Caller | None, request: Request, node: Node, it
     return Response(200, head, body)
 
 
-def _readable(bmc: Bmc, caller: auth.Caller, request: Request) -> query.MayRead | None:
+def _wanted(bmc: Bmc, request: Request) -> query.Query:
+    return query.parse(request.query, bmc.shared.behaviour.query)
+
+
+def _readable(bmc: Bmc, caller: auth.Caller, request: Request) -> MayRead | None:
     """What a caller could read with a GET of its own, None for everything."""
     account = caller.account
     must_change = account.must_change(bmc.wall(request.moment))
@@ -279,21 +301,22 @@ def _item(bmc: Bmc, request: Request, path: str) -> tuple[Node, Any]:
 
 def _document(bmc: Bmc, request: Request, path: str) -> Response | None:
     if path == "/redfish":
-        head, body = JSON_HEAD, _VERSIONS
+        media, head, body = b"application/json", JSON_HEAD, _VERSIONS
     elif path == _METADATA:
-        head, body = XML_HEAD, bmc.tree.metadata
+        media, head, body = b"application/xml", XML_HEAD, bmc.tree.metadata
     elif path == _SERVICE_DOCUMENT:
-        head, body = JSON_HEAD, bmc.tree.service_document
+        media, head, body = b"application/json", JSON_HEAD, bmc.tree.service_document
+    elif path == _OPENAPI:
+        media, head, body = b"application/yaml", YAML_HEAD, bmc.tree.openapi
     else:
         return None
     if request.method == "OPTIONS":
         return Response(204, EMPTY_HEAD + _READ_ONLY)
     if request.method not in ("GET", "HEAD"):
         raise RedfishError(405, "OperationNotAllowed", headers=_READ_ONLY)
-    media = b"application/xml" if path == _METADATA else b"application/json"
     if request.head.accept and not _accepts(request.head.accept, media):
         raise RedfishError(406, "HeaderInvalid", "Accept")
-    return Response(200, head + _READ_ONLY, body)
+    return Response(200, head + _READ_ONLY + VARY, body)
 
 
 def _accepts(field: bytes, media: bytes) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 
 from bmcsim.tree.reactions import Reaction
 from bmcsim.tree.source import Path_, ProfileError, Source, deep_merge
+from bmcsim.tree.template import Follows
 
 _PLACE = re.compile(r"(?<!\$)\{([a-z_][a-z0-9_]*)((?:[+*-]\d+)*)(?::([^{}]+))?\}")
 _CONDITION = re.compile(r"^(\S+) (==|!=|>|<|>=|<=) (\S+)$")
@@ -28,6 +29,7 @@ _MAX_DEPTH = 8
 Method = Literal["POST", "PATCH", "PUT", "DELETE"]
 Applies = Literal["immediate", "bmc_reset", "power_cycle", "boot"]
 UploadKind = Literal["raw", "multipart"]
+Derived = Literal["schemas", "registries"]
 
 
 ResetMode = Literal["close", "503", "hang", "staged"]
@@ -92,6 +94,46 @@ class Lockdown(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: VendorMessage
 
 
+class QuerySupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which query parameters of a read (DSP0266 7.3) this firmware understands.
+
+    expand: the forms of $expand, none for no $expand. levels: the most that $levels may be, 0 where it is not known.
+    top_skip: $top and $skip. expand_drops: properties that the firmware forgets in the resources that it embeds.
+    """
+
+    expand: frozenset[Literal[".", "*", "~"]] = frozenset({".", "*", "~"})
+    levels: Annotated[int, msgspec.Meta(ge=0, le=6)] = 6
+    select: bool = True
+    filter: bool = True
+    top_skip: bool = True
+    only: bool = True
+    excerpt: bool = True
+    expand_drops: frozenset[str] = frozenset()
+
+    def features(self) -> dict[str, Any]:
+        """ProtocolFeaturesSupported of a root that tells the truth (ServiceRoot.v1_17_0)."""
+        features: dict[str, Any] = {
+            "DeepOperations": {"DeepPATCH": False, "DeepPOST": False},
+            "ExcerptQuery": self.excerpt,
+            "FilterQuery": self.filter,
+            "OnlyMemberQuery": self.only,
+            "SelectQuery": self.select,
+            "TopSkipQuery": self.top_skip,
+        }
+        if self.filter:
+            features |= {"FilterQueryComparisonOperations": True, "FilterQueryCompoundOperations": True}
+        if self.expand:
+            features["ExpandQuery"] = {
+                "ExpandAll": "*" in self.expand,
+                "Levels": self.levels > 0,
+                "Links": "~" in self.expand,
+                "NoLinks": "." in self.expand,
+            }
+            if self.levels:
+                features["ExpandQuery"]["MaxLevels"] = self.levels
+        return dict(sorted(features.items()))
+
+
 class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How this vendor's firmware answers where vendors differ.
 
@@ -113,6 +155,8 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clock_drift: seconds per day by which the BMC's clock is too fast, counted from its start.
     writes_ignore_if_none_match: a write is done whatever If-None-Match says; AMI's clients send it the present tag.
     lockdown: what locks the configuration.
+    query: which query parameters it understands. advertise: what the root's ProtocolFeaturesSupported says of them,
+    which need not be the truth; without it, it is.
     """
 
     factory_password_everywhere: bool = False
@@ -139,6 +183,12 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clock_drift: float = 0.0
     writes_ignore_if_none_match: bool = False
     lockdown: Lockdown | None = None
+    query: QuerySupport = QuerySupport()
+    advertise: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.advertise is None:
+            msgspec.structs.force_setattr(self, "advertise", self.query.features())
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,6 +216,7 @@ class ReadingFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max: float
     step: float = 0.1
     powered: bool = False
+    follows: Follows = "nothing"
 
 
 class WritableFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -298,6 +349,7 @@ class Resource:
         "applies_to",
         "collection",
         "components",
+        "derive",
         "handlers",
         "items",
         "link",
@@ -327,6 +379,7 @@ class Resource:
         self.collection: str = self._take(own, "collection", str, "")
         self.items: str = self._take(own, "items", str, "")
         self.applies_to: str = self._take(own, "applies_to", str, "")
+        self.derive: Derived | None = self._take(own, "derive", Derived | None, None)
         self.link: str | bool = self._take(own, "link", str | bool, True)
         self.log: Log | None = self._take(own, "log", Log | None, None)
         self.components: dict[str, Component] = self._take(own, "components", dict[str, Component], {})
@@ -370,7 +423,7 @@ def check_keys(raw: Mapping[str, Any], source: Source, where: Path_) -> None:
 
 _KEYS = (
     "type", "repeat", "when", "collection", "items", "link", "log", "reading", "actions", "handlers", "writable",
-    "applies_to", "components", "updates", "settings", "reactions", "lockdown",
+    "applies_to", "components", "updates", "settings", "reactions", "lockdown", "derive",
 )  # fmt: skip
 
 

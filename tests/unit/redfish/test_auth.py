@@ -73,7 +73,15 @@ ACCEPTED: dict[str, Callable[[Client], Fields]] = {
     "deleted token, good password": lambda client: {**deleted(client), "authorization": basic("root", PASSWORD)},
 }
 
-OPEN = ["/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/", "/redfish/v1/odata", "/redfish/v1/$metadata"]
+OPEN = [
+    "/redfish",
+    "/redfish/",
+    "/redfish/v1",
+    "/redfish/v1/",
+    "/redfish/v1/odata",
+    "/redfish/v1/$metadata",
+    "/redfish/v1/openapi.yaml",
+]
 
 CLOSED = [
     ("GET", "/redfish/v1/Systems", 200),

@@ -45,6 +45,7 @@ ALLOWED = {
     "/redfish": "GET, HEAD",
     "/redfish/v1/odata": "GET, HEAD",
     "/redfish/v1/$metadata": "GET, HEAD",
+    "/redfish/v1/openapi.yaml": "GET, HEAD",
 }
 
 
@@ -225,10 +226,14 @@ def test_odata_version(dpu: Client, version: bytes, status: int) -> None:
 # documents
 
 
-@pytest.mark.parametrize("path", ["/redfish", "/redfish/v1/", "/redfish/v1/odata", "/redfish/v1/$metadata"])
+DOCUMENTS = ["/redfish", "/redfish/v1/", "/redfish/v1/odata", "/redfish/v1/$metadata", "/redfish/v1/openapi.yaml"]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
 def test_the_documents_need_no_credentials(dpu: Client, path: str) -> None:
     response = dpu.request("GET", path, authorization=b"")
-    media = "application/xml" if path.endswith("metadata") else "application/json"
+    media = {"$metadata": "application/xml", "openapi.yaml": "application/yaml"}.get(path.rpartition("/")[2])
+    media = media or "application/json"
     assert response.status == 200
     assert header(response, "Content-Type") == f"{media}; charset=utf-8"
     assert header(response, "OData-Version") == "4.0"
