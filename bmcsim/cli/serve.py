@@ -40,7 +40,7 @@ from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
 from bmcsim.machine.resources import Policy
-from bmcsim.tree import presets
+from bmcsim.tree import presets, registry_files
 from bmcsim.tree import profile as profiles
 from bmcsim.tree.source import ProfileError
 
@@ -102,6 +102,11 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
     help="What becomes of a changed password when a BMC or the process restarts: it persists, or returns to the"
     " factory's or to the one of --host-password and --dpu-password.  [default: persist, with a given password pinned]",
 )
+@click.option(
+    "--registries",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Directory of message registries, such as Base.1.22.1.json, for the BMCs to serve.",
+)
 @click.option("--fault", "faults", multiple=True, metavar="NAME", help="Fault preset for all BMCs (bmcsim fault list).")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True
@@ -125,6 +130,7 @@ def serve(
     progression: str | None,
     preset: str | None,
     credentials: Policy | None,
+    registries: Path | None,
     faults: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -171,6 +177,7 @@ def serve(
             else listen.parse_listen(admin_on or config.admin or DEFAULT_ADMIN),
             _tls_context(tls_cert, tls_key, no_tls, Path(config.state_dir) if config.state_dir else None),
             quarantine,
+            registry_files.read(registries) if registries is not None else {},
         )
     except (ConfigError, ProfileError, DuplicateBmc, StateError, listen.ListenError, tls.TlsError) as error:
         raise click.ClickException(str(error)) from error
@@ -210,6 +217,7 @@ def _serve(
     admin: listen.Listen | None,
     context_of_tls: ssl.SSLContext | None,
     quarantine: bool,
+    files: registry_files.RegistryFiles,
 ) -> None:
     started = time.monotonic()
     clock = SystemClock(0.0 if config.progression == "manual" else config.time_scale)
@@ -251,7 +259,7 @@ def _serve(
         async def build() -> None:
             restorer = Restorer(store, clock) if store is not None else None
             born = clock.now().wall if restorer is None else restorer.born
-            for _ in Builder(config, Hasher(store.key if store else None), born, restorer).populate(bmcs):
+            for _ in Builder(config, Hasher(store.key if store else None), born, restorer, files).populate(bmcs):
                 await asyncio.sleep(0)
             for bmc in bmcs:
                 driver.execute(bmc, ())

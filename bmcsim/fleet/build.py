@@ -21,6 +21,7 @@ from bmcsim.machine.state import State
 from bmcsim.tree import presets, software
 from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import Timings, load
+from bmcsim.tree.registry_files import RegistryFiles
 from bmcsim.tree.source import ProfileError
 
 _CHUNK = 250
@@ -39,13 +40,22 @@ class Builder:
     """Compiles each profile once and makes the BMCs that share it."""
 
     def __init__(
-        self, config: FleetConfig, hasher: Hasher, born: float, restore: Callable[[Bmc], State | None] | None = None
+        self,
+        config: FleetConfig,
+        hasher: Hasher,
+        born: float,
+        restore: Callable[[Bmc], State | None] | None = None,
+        files: RegistryFiles | None = None,
     ) -> None:
-        """born: when the fleet was first started, seconds since the epoch. restore: gives the state a BMC had."""
+        """born: when the fleet was first started, seconds since the epoch. restore: gives the state a BMC had.
+
+        files: message registries that every BMC serves.
+        """
         self._config = config
         self._hasher = hasher
         self._born = born
         self._restore = restore
+        self._files = files
         self._trees: dict[tuple[Any, ...], Tree] = {}
         self._shared: dict[tuple[Any, ...], tuple[Shared, State]] = {}
 
@@ -138,7 +148,7 @@ class Builder:
     def _tree(self, name: str, variant: str, parameters: dict[str, int | str]) -> Tree:
         key = (name, variant, *sorted(parameters.items()))
         if key not in self._trees:
-            self._trees[key] = compile_tree(load(name, parameters, variant), holes.bind)
+            self._trees[key] = compile_tree(load(name, parameters, variant), holes.bind, self._files)
         return self._trees[key]
 
 

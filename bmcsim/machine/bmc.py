@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any, Literal
 
 import msgspec
@@ -192,6 +193,28 @@ class Bmc(Resources):
         entries = self.state.logs.get(uri)
         return logs.first(self.tree.logs[uri], self.state.bmc_started) if entries is None else entries
 
+    def set_reading(self, uri: str, value: float | None, moment: Moment) -> None:
+        """Make a sensor read something, whatever its thresholds say of it; None: what it measures.
+
+        Raises KeyError for what is no sensor, and ValueError for what is no number.
+        """
+        if uri not in self.tree.readings:
+            raise KeyError(uri)
+        if value is not None and not isfinite(value):
+            raise ValueError(f"{value} is no reading")
+        others = {sensor: number for sensor, number in self.state.readings.items() if sensor != uri}
+        self.become(moment, readings=others if value is None else {**others, uri: float(value)})
+
+    def clear_log(self, uri: str, moment: Moment) -> list[Action]:
+        """LogService.ClearLog. uri: of the collection of entries, whose numbers go on afterwards."""
+        last = logs.following(self.log(uri), self.state.logs_cleared.get(uri, 0)) - 1
+        self.become(
+            moment,
+            logs={**self.state.logs, uri: ()},
+            logs_cleared={**self.state.logs_cleared, uri: last},
+        )
+        return self._apply([Happened(Happening.LOG_CLEARED, logs.service_of(uri))], moment)
+
     # what happens
 
     def reset_system(self, event: power_machine.Event, moment: Moment) -> list[Action]:
@@ -332,6 +355,7 @@ class Bmc(Resources):
                 **{uri: one for uri, one in self.state.changes.items() if self._type_of(uri) in remaining},
             },
             logs=dict.fromkeys(self.tree.logs, ()),
+            logs_cleared={},
             staged=(),
             jobs=(),
             clock_offset=0,
@@ -424,11 +448,13 @@ class Bmc(Resources):
                 self.become(moment, bmc_started=moment.wall, accounts=accounts, logs=began, resets=resets)
             case Happening.SYSTEM_RESET:
                 self.become(moment, system_started=moment.wall)
+            case Happening.SYSTEM_POWERED_OFF:
+                self.become(moment, system_stopped=moment.wall)
         for staged in staging.due(self.state.staged, happened.what):
             self.carry_out(staged, moment)
-        for uri, log in self.tree.logs.items():
-            entries = self.log(uri)
-            if (more := logs.recorded(log, entries, happened, self.wall(moment))) is not entries:
+        for uri, log in logs.concerned(self.tree.logs, happened).items():
+            entries, cleared = self.log(uri), self.state.logs_cleared.get(uri, 0)
+            if (more := logs.recorded(log, entries, happened, self.wall(moment), cleared)) is not entries:
                 self.become(moment, logs={**self.state.logs, uri: more})
         follows = self._react_resources(happened.what, moment)
         step = updates.happened(self.state, self.tree, happened.what, moment.hardware, self.wall(moment))

@@ -6,14 +6,13 @@ move by themselves and do not count either; state and readings do.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 import orjson
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import clock, firmware, power, staging
+from bmcsim.machine import clock, firmware, power, sensors, staging
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Account
 from bmcsim.machine.identity import Identity, mac_colons, mac_hex
@@ -238,45 +237,11 @@ def _now(bmc: Bmc, moment: Moment, _item: Any) -> bytes:
     return timestamp(bmc.wall(moment), bmc.state.clock_offset)
 
 
-@lru_cache
-def _grid(minimum: float, maximum: float, step: float) -> tuple[bytes, ...]:
-    """Every value that a reading can take, encoded; sensors of the same range share it."""
-    steps = int((maximum - minimum) / step + 1e-9)
-    decimals = max(len(f"{number:.6f}".rstrip("0").partition(".")[2]) for number in (minimum, step))
-    return tuple([b"%.*f" % (decimals, minimum + number * step) for number in range(steps + 1)])
-
-
 def _bind_reading(hole: Hole, reading: Reading) -> Binding:
-    grid = _grid(reading.minimum, reading.maximum, reading.step)
-    noise = len(grid) // 8
-    levels, jitters = len(grid) - noise, noise + 1
-    powered, index = reading.powered, reading.index
-
-    def value(bmc: Bmc, moment: Moment, _item: Any) -> bytes:
-        """A level of its own for each sensor, and a little noise that changes once a second.
-
-        The hash of a tuple of integers is the same in every process, unlike that of a text.
-        """
-        if powered and bmc.power.dead:
-            return b"null"
-        seed = bmc.identity.bmc_mac
-        return grid[hash((seed, index)) % levels + hash((seed, index, int(moment.mono))) % jitters]
-
-    def text(bmc: Bmc, moment: Moment, item: Any) -> bytes:
-        shown = value(bmc, moment, item)
-        return shown if shown == b"null" else b'"%s"' % shown
-
-    def state(bmc: Bmc, _moment: Moment, _item: Any) -> bytes:
-        return b'"UnavailableOffline"' if powered and bmc.power.dead else b'"Enabled"'
-
-    functions: dict[tuple[str, str], HoleFunction] = {
-        ("reading", ""): value,
-        ("reading", "text"): text,
-        ("reading.state", ""): state,
-    }
-    function = functions.get((hole.name, hole.filter))
-    if function is None:
+    form = sensors.FORMS.get((hole.name, hole.filter))
+    if form is None:
         raise TemplateError(
-            f"a reading has no form ${{{hole.name}|{hole.filter}}}; there are reading, |text and reading.state"
+            f"a reading has no form ${{{hole.name}|{hole.filter}}}; "
+            "there are reading, |text, reading.state and reading.status"
         )
-    return Binding(function, volatile=True)
+    return Binding(form(reading), volatile=True)

@@ -12,6 +12,8 @@ from enum import StrEnum
 import msgspec
 
 from bmcsim.machine.actions import Happening
+from bmcsim.tree import job_messages
+from bmcsim.tree.profile import VendorMessage
 
 LIMIT = 256
 TIMER = "job:"
@@ -35,19 +37,18 @@ class JobState(StrEnum):
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """How a state is shown: Job.JobState (DSP0268), percent, message, its id."""
+    """How a state is shown: Job.JobState (DSP0268), percent, what the vendor says."""
 
     standard: str
     percent: int
-    message: str
-    message_id: str
+    says: VendorMessage
 
 
 SHOWN = {
-    JobState.SCHEDULED: Shown("Starting", 0, "Task successfully scheduled.", "JCP001"),
-    JobState.RUNNING: Shown("Running", 50, "Job in progress.", "PR20"),
-    JobState.COMPLETED: Shown("Completed", 100, "Job completed successfully.", "PR19"),
-    JobState.FAILED: Shown("Exception", 100, "The job did not complete successfully.", "JCP003"),
+    JobState.SCHEDULED: Shown("Starting", 0, job_messages.SCHEDULED),
+    JobState.RUNNING: Shown("Running", 50, job_messages.RUNNING),
+    JobState.COMPLETED: Shown("Completed", 100, job_messages.COMPLETED),
+    JobState.FAILED: Shown("Exception", 100, job_messages.FAILED),
 }
 
 
@@ -90,12 +91,12 @@ class Job(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def message(self) -> str:
         """What there is to say of it."""
-        return SHOWN[self.state].message
+        return SHOWN[self.state].says.message
 
     @property
     def message_id(self) -> str:
-        """The id of `message` in the vendor's registry."""
-        return SHOWN[self.state].message_id
+        """The key of `message` in the vendor's registry."""
+        return SHOWN[self.state].says.id.rpartition(".")[2]
 
 
 Jobs = tuple[Job, ...]

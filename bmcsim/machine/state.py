@@ -55,12 +55,14 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
 
     at: hardware time of the last change; deadlines are on that line, so what is left of a timer is deadline - at.
     changes: URI -> what was written to it, merged. timers: name -> deadline. bmc_started, system_started: seconds since
-    the epoch. clock_ahead: seconds by which the BMC's own clock was set ahead of real time. clock_set: when, in seconds
-    since the epoch. clock_offset: of local time, minutes east of UTC. logs: URI of the collection of entries -> its
-    entries, where they are not the profile's. faults: Rules; in a row their plain form. roles: custom ones.
-    jobs: the queue, oldest first. job_number: of the last one. passwords: name -> digest of a password of the system's
-    firmware, where it is not the factory's. firmware: component -> version, where it is not the profile's.
-    staged_firmware: component -> version that waits for a reset. tasks: oldest first. tasks_made: how many there were.
+    the epoch. system_stopped: when it was last switched off, likewise; 0 for never. readings: URI of a sensor -> what
+    it was set to by hand. clock_ahead: seconds by which the BMC's own clock was set ahead of real time. clock_set:
+    when, in seconds since the epoch. clock_offset: of local time, minutes east of UTC. logs: URI of the collection of
+    entries -> its entries, where they are not the profile's. logs_cleared: the same URI -> number of the last entry
+    that was cleared away. faults: Rules; in a row their plain form. roles: custom ones. jobs: the queue, oldest first.
+    job_number: of the last one. passwords: name -> digest of a password of the system's firmware, where it is not the
+    factory's. firmware: component -> version, where it is not the profile's. staged_firmware: component -> version that
+    waits for a reset. tasks: oldest first. tasks_made: how many there were.
     """
 
     accounts: Accounts
@@ -71,10 +73,13 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     timers: dict[str, float] = {}
     bmc_started: float = 0.0
     system_started: float = 0.0
+    system_stopped: float = 0.0
+    readings: dict[str, float] = {}
     clock_ahead: float = 0.0
     clock_set: float = 0.0
     clock_offset: int = 0
     logs: dict[str, tuple[LogRecord, ...]] = {}
+    logs_cleared: dict[str, int] = {}
     staged: tuple[Staged, ...] = ()
     resets: int = 0
     faults: Any = NO_RULES

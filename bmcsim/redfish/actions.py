@@ -5,7 +5,7 @@ from typing import Any
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine import power
 from bmcsim.machine.bmc import Bmc
-from bmcsim.redfish import bios, media, updates
+from bmcsim.redfish import bios, logs, media, updates
 from bmcsim.redfish.exchange import Request, Response
 from bmcsim.redfish.oem import dell, nvidia
 from bmcsim.redfish.outcome import Given, Handler, conflict, done
@@ -114,6 +114,7 @@ HANDLERS: dict[str, Handler] = {
     "Manager.ResetToDefaults": _reset_to_defaults,
     "SecureBoot.ResetKeys": _reset_keys,
     **bios.ACTIONS,
+    **logs.ACTIONS,
     **media.ACTIONS,
     **dell.ACTIONS,
     **nvidia.ACTIONS,

@@ -20,7 +20,9 @@ from bmcsim.redfish.exchange import Request
 CHALLENGE = b'WWW-Authenticate: Basic realm="Redfish"\r\n'
 SESSIONS = "/redfish/v1/SessionService/Sessions"
 
-_OPEN_READS = frozenset({"/redfish", "/redfish/v1", "/redfish/v1/odata", "/redfish/v1/$metadata"})
+_OPEN_READS = frozenset(
+    {"/redfish", "/redfish/v1", "/redfish/v1/odata", "/redfish/v1/$metadata", "/redfish/v1/openapi.yaml"}
+)
 _OPEN_POSTS = frozenset({SESSIONS, SESSIONS + "/Members"})
 
 

@@ -2,13 +2,17 @@
 
 import re
 
+GZIP_SUFFIX = b'-gzip"'
+"""How the entity tag of the gzip form of a resource ends (`coding`)."""
+
 _TAG = rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"'
 _LIST = re.compile(rb"\s*(?:" + _TAG + rb"\s*(?:,\s*|$))+")
 _EACH = re.compile(_TAG)
 
 
 def matches(field: bytes, etag: bytes, *, strong: bool) -> bool:
-    """Whether an If-Match or If-None-Match field names the entity tag. A field that is malformed names none.
+    """Whether an If-Match or If-None-Match field names the entity tag, with or without the suffix of its gzip form. A
+    field that is malformed names none.
 
     strong: weak tags never match, as If-Match asks; otherwise the weakness flag is ignored.
     """
@@ -16,7 +20,7 @@ def matches(field: bytes, etag: bytes, *, strong: bool) -> bool:
         return True
     if _LIST.fullmatch(field) is None:
         return False
-    tags = _EACH.findall(field)
+    tags = [tag.removesuffix(GZIP_SUFFIX) + b'"' if tag.endswith(GZIP_SUFFIX) else tag for tag in _EACH.findall(field)]
     if strong:
         return etag in tags
     return etag.removeprefix(b"W/") in [tag.removeprefix(b"W/") for tag in tags]

@@ -1,5 +1,6 @@
 """Request and response as values."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,7 +12,8 @@ from bmcsim.machine.actions import Action
 class Head(msgspec.Struct, frozen=True, gc=False):
     """The header fields that Redfish looks at, raw, b'' when absent; equal heads may be one object.
 
-    plain: nothing but Authorization is there that could change the answer to a GET.
+    gzip: whether Accept-Encoding asks for it. plain: nothing but Authorization and Accept-Encoding is there that could
+    change the answer to a GET.
     """
 
     authorization: bytes = b""
@@ -22,6 +24,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     accept: bytes = b""
     odata_version: bytes = b""
     plain: bool = False
+    gzip: bool = False
 
 
 def head_of(fields: Mapping[bytes, bytes]) -> Head:
@@ -31,7 +34,18 @@ def head_of(fields: Mapping[bytes, bytes]) -> Head:
     accept, version = get(b"accept", b""), get(b"odata-version", b"")
     plain = not (token or if_match or if_none_match or version) and accept in _ACCEPTING
     authorization, content_type = get(b"authorization", b""), get(b"content-type", b"")
-    return Head(authorization, token, if_match, if_none_match, content_type, accept, version, plain)
+    coding = get(b"accept-encoding", b"")
+    gzip = bool(coding) and _asks_for_gzip(coding)
+    return Head(authorization, token, if_match, if_none_match, content_type, accept, version, plain, gzip)
+
+
+def _asks_for_gzip(field: bytes) -> bool:
+    """Whether an Accept-Encoding field names gzip, and not to refuse it with q=0 (RFC 9110 12.5.3)."""
+    for part in field.lower().split(b","):
+        name, _, weight = part.replace(b" ", b"").partition(b";")
+        if name.strip() in (b"gzip", b"x-gzip"):
+            return not re.fullmatch(rb"q=0(?:\.0*)?", weight)
+    return False
 
 
 _ACCEPTING = frozenset({b"", b"*/*", b"application/json"})
@@ -104,4 +118,6 @@ class Response(msgspec.Struct, gc=False):
 
 JSON_HEAD = b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"
 XML_HEAD = b"Content-Type: application/xml; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"
+YAML_HEAD = b"Content-Type: application/yaml; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"
 EMPTY_HEAD = b"OData-Version: 4.0\r\nCache-Control: no-cache\r\n"
+VARY = b"Vary: Accept-Encoding\r\n"

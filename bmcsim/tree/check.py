@@ -114,6 +114,7 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
             reset_type, known_types = action.parameters.get("ResetType"), RESETS[action.name]
             if not reset_type or not reset_type.values or not known_types.issuperset(reset_type.values):
                 yield f"{profile.path}: {action.uri}: ResetType needs some of {', '.join(sorted(known_types))}"
+    yield from _log_services(profile, tree)
     for uri, log in tree.logs.items():
         for kind in log.records:
             if kind.on not in known.happenings:
@@ -132,6 +133,21 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
     yield from _uploads(profile, tree)
     yield from _ids(profile, tree)
     yield from _boot_order(profile, tree)
+
+
+def _log_services(profile: Profile, tree: Tree) -> Iterator[str]:
+    """What a log service says of its log (OverWritePolicy, MaxNumberOfRecords) must be so, and it can be cleared."""
+    for uri, node in tree.nodes.items():
+        if not node.type.startswith("LogService."):
+            continue
+        log = tree.logs.get((_at(node.template, "Entries") or {}).get("@odata.id", ""))
+        if log is None:
+            if f"{uri}/Actions/LogService.ClearLog" in tree.actions:
+                yield f"{profile.path}: {uri}: LogService.ClearLog needs Entries with items: log"
+            continue
+        for name, fact in (("MaxNumberOfRecords", log.keep), ("OverWritePolicy", "WrapsWhenFull")):
+            if node.template.get(name, fact) != fact:
+                yield f"{profile.path}: {uri}: {name} is {node.template[name]}, and the log's is {fact}"
 
 
 def links_of(value: Any, where: str = "") -> Iterator[tuple[str, str]]:

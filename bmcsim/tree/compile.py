@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from bmcsim.tree import odata, software
+from bmcsim.tree import derived, odata, openapi, software
 from bmcsim.tree.profile import (
     Component,
     Head,
@@ -19,8 +19,9 @@ from bmcsim.tree.profile import (
     WritableFacts,
 )
 from bmcsim.tree.reactions import DEFAULTS, Reaction
+from bmcsim.tree.registry_files import RegistryFiles
 from bmcsim.tree.source import ProfileError, deep_merge
-from bmcsim.tree.template import ETAG_KEY, Binder, Body, Hole, Reading, TemplateError, parse_hole
+from bmcsim.tree.template import ETAG_KEY, Binder, Body, Hole, Limits, Reading, TemplateError, parse_hole
 
 ROOT = "/redfish/v1"
 _LOG_ENTRIES = "#LogEntryCollection.LogEntryCollection"
@@ -91,10 +92,8 @@ class Node:
             methods.append("PATCH")
         self.allow = ", ".join(dict.fromkeys(methods))
         self.head = (
-            b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\nAllow: "
-            + self.allow.encode()
-            + b"\r\n"
-            + odata.link_header(type_)
+            b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"
+            b"Vary: Accept-Encoding\r\nAllow: " + self.allow.encode() + b"\r\n" + odata.link_header(type_)
         )
 
 
@@ -122,7 +121,7 @@ class Tree:
     updates are taken, '' without one. updates: how.
     settings: URI of a settings resource -> what it holds back. reactions: happening -> where, and what follows there.
     job_queue: URI of the first collection of jobs, '' without one.
-    metadata, service_document: the two OData documents, encoded.
+    metadata, service_document: the two OData documents, encoded. openapi: the OpenAPI document, encoded.
     """
 
     __slots__ = (
@@ -138,6 +137,7 @@ class Tree:
         "logs",
         "metadata",
         "nodes",
+        "openapi",
         "reactions",
         "readings",
         "service_document",
@@ -166,6 +166,7 @@ class Tree:
         self.actions: dict[str, Action] = {}
         self.readings: dict[str, Reading] = {}
         self.metadata = b""
+        self.openapi = b""
         self.service_document = b""
 
     def body(self, template: dict[str, Any], uri: str) -> Body:
@@ -186,7 +187,7 @@ class Tree:
                 raise TemplateError(f"${{{hole.name}}} must be ${{value:URI#PROPERTY}} of a resource that is there")
             if name == "pending.reset":
                 return Hole(f"pending.reset:{uri}")
-            if name not in ("reading", "reading.state"):
+            if name not in ("reading", "reading.state", "reading.status"):
                 return hole
             reading = self.readings.get(target or uri)
             if reading is None:
@@ -196,12 +197,15 @@ class Tree:
         return Body(template, self.bind, resolve)
 
 
-def compile_tree(profile: Profile, bind: Binder) -> Tree:
-    """Compile a profile. Raises ProfileError for a directive, hole or link that cannot work."""
+def compile_tree(profile: Profile, bind: Binder, files: RegistryFiles | None = None) -> Tree:
+    """Compile a profile. Raises ProfileError for a directive, hole or link that cannot work.
+
+    files: message registries that are served with it.
+    """
     tree = Tree(profile.head, bind)
     resources = profile.resources
     tree.dynamic = frozenset({uri for uri, resource in resources.items() if resource.items and resource.collection})
-    templates = _Linker(resources).templates()
+    templates = derived.completed(profile, _Linker(resources).templates(), files or {})
     _take_firmware(tree, resources)
     tree.known = frozenset(resources)
     tree.settings = {uri: resource.settings for uri, resource in resources.items() if resource.settings is not None}
@@ -211,7 +215,10 @@ def compile_tree(profile: Profile, bind: Binder) -> Tree:
             facts = resource.reading
             if facts.max < facts.min or facts.step <= 0:
                 raise resource.error("reading needs min <= max and step > 0")
-            tree.readings[uri] = Reading(facts.min, facts.max, facts.step, facts.powered, number)
+            limits = _limits(resource)
+            tree.readings[uri] = Reading(
+                facts.min, facts.max, facts.step, facts.powered, number, uri, facts.follows, limits
+            )
             number += 1
     for uri, template in templates.items():
         owner = resources.get(uri)
@@ -246,7 +253,36 @@ def compile_tree(profile: Profile, bind: Binder) -> Tree:
     if "Sessions" not in templates[ROOT].get("Links", {}):
         raise resources[ROOT].error("needs Links.Sessions")
     tree.service_document = odata.service_document(templates[ROOT])
+    methods = {node.uri: node.allow for node in (*tree.nodes.values(), *tree.items.values())}
+    methods |= dict.fromkeys(tree.actions, "POST")
+    tree.openapi = openapi.document(str(templates[ROOT].get("RedfishVersion", "")), methods.items())
     return tree
+
+
+_LIMITS = {
+    "lower_critical": ("LowerCritical", "LowerFatal"),
+    "lower_caution": ("LowerCaution",),
+    "upper_caution": ("UpperCaution",),
+    "upper_critical": ("UpperCritical", "UpperFatal"),
+}
+
+
+def _limits(resource: Resource) -> Limits:
+    """What the Thresholds of a sensor say; of two that mean the same the inner one counts."""
+    limits: dict[str, float] = {}
+    for limit, names in _LIMITS.items():
+        values = [_threshold(resource, name) for name in names if name in resource.properties.get("Thresholds", {})]
+        if values:
+            limits[limit] = max(values) if limit.startswith("lower") else min(values)
+    return Limits(**limits)
+
+
+def _threshold(resource: Resource, name: str) -> float:
+    entry = resource.properties["Thresholds"][name]
+    value = entry.get("Reading") if isinstance(entry, dict) else None
+    if not isinstance(value, int | float):
+        raise resource.error(f"Thresholds.{name}.Reading must be a number")
+    return value
 
 
 def _take_firmware(tree: Tree, resources: dict[str, Resource]) -> None:

@@ -17,6 +17,11 @@ def _base(type_: str) -> str:
     return next((base for prefix, base in _OEM_SCHEMAS.items() if type_.startswith(prefix)), _SCHEMAS)
 
 
+def publication(schema: str) -> str:
+    """Where the JSON Schema that stands for all versions of a type is published."""
+    return f"{_base(schema)}{schema}.json".replace("http:", "https:")
+
+
 def link_header(type_: str) -> bytes:
     """'Chassis.v1_25_0.Chassis' -> the Link header line whose JSON Schema has the version of the type."""
     name = type_.rpartition(".")[0]

@@ -5,7 +5,9 @@ value; a hole inside a longer text becomes characters of that text.
 """
 
 import re
+import typing  # whole, since a class here is called Literal
 from collections.abc import Callable
+from math import inf
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -40,11 +42,25 @@ class TemplateError(Exception):
     """A template is wrong; the text says how."""
 
 
+Follows = typing.Literal["nothing", "load", "heat", "nominal"]
+"""What a sensor follows: the load of its system, the heat of it, or nothing; nominal stays about the middle."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The thresholds of a sensor. A value is fine strictly between them."""
+
+    lower_critical: float = -inf
+    lower_caution: float = -inf
+    upper_caution: float = inf
+    upper_critical: float = inf
+
+
 class Reading(msgspec.Struct, frozen=True):
     """How a simulated sensor moves: between minimum and maximum in steps, at most once a second.
 
     powered: the sensor measures something that is dead while the system is off, and then has no reading.
     index: number of the sensor within its tree; two sensors of one BMC never move alike.
+    uri: of the sensor. follows: what moves it (machine/sensors.py).
     """
 
     minimum: float
@@ -52,6 +68,9 @@ class Reading(msgspec.Struct, frozen=True):
     step: float = 0.1
     powered: bool = False
     index: int = 0
+    uri: str = ""
+    follows: Follows = "nothing"
+    limits: Limits = Limits()
 
 
 class Hole(NamedTuple):
@@ -161,8 +180,8 @@ class Body:
         bindings = [bind(resolve(expression)) for expression in expressions]
         counting = [number for number, binding in enumerate(bindings) if binding.volatile and binding.counts]
         self._seed = crc32(b",".join(texts), crc32(encoded))
-        prefix = b'"%08x' % crc32(orjson.dumps(expressions), self._seed)
-        self._etag = b"" if not tagged else prefix if counting else b'%s%08x"' % (prefix, self._seed)
+        prefix = b"%08x" % crc32(orjson.dumps(expressions), self._seed)
+        self._etag = b"" if not tagged else prefix if counting else b'"%b%08x"' % (prefix, self._seed)
         self._counting = tuple(counting) if tagged else ()
         self._all_count = len(counting) == len(bindings)
         self._hidden = tuple([binding.hidden for binding in bindings if binding.hidden is not None])
@@ -176,17 +195,15 @@ class Body:
             if match[3]:
                 pieces.append(texts[int(match[3])].replace(b"%", b"%%"))
                 continue
-            if match[0] != _TAG:
-                binding = bindings[int(match[1] or match[2])]
-                function = binding.function if match[1] else _inside(binding.function)
-                if binding.optional:
-                    pieces[-1], function = _optional(pieces[-1], function)
-                functions.append(function)
-            elif counting:
+            if match[0] == _TAG:
                 self._tag_at = len(functions)
-            else:
-                pieces.append(_quoted(self._etag))
+                pieces.append(_quoted(b'"%b"' if counting else self._etag))
                 continue
+            binding = bindings[int(match[1] or match[2])]
+            function = binding.function if match[1] else _inside(binding.function)
+            if binding.optional:
+                pieces[-1], function = _optional(pieces[-1], function)
+            functions.append(function)
             pieces.append(b"%b")
         pieces.append(encoded[position:].replace(b"%", b"%%"))
         self._functions = tuple(functions)
@@ -197,15 +214,18 @@ class Body:
         """(entity tag with quotes, body); the tag is empty where the template has none."""
         if self._whole is not None:
             return self._etag, self._whole
-        values = [function(bmc, moment, item) for function in self._functions]
+        values: list[bytes] = []
+        # A comprehension would be a call of its own, and costs as much as a hole: this is the way of every request.
+        for function in self._functions:
+            values.append(function(bmc, moment, item))
         if not self._counting:
             return self._etag, self._format % tuple(values)
         counted = values if self._all_count else [values[number] for number in self._counting]
         if self._hidden:
             counted = [*counted, *[function(bmc, moment, item) for function in self._hidden]]
-        etag = b'%s%08x"' % (self._etag, crc32(b",".join(counted), self._seed))
-        values.insert(self._tag_at, _quoted(etag))
-        return etag, self._format % tuple(values)
+        tag = b"%b%08x" % (self._etag, crc32(b",".join(counted), self._seed))
+        values.insert(self._tag_at, tag)
+        return b'"%b"' % tag, self._format % tuple(values)
 
 
 def _quoted(etag: bytes) -> bytes:

@@ -476,7 +476,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         for name, value in self._headers:
             if name not in fields:
                 fields[name] = value
-            elif name in (b"if-match", b"if-none-match", b"accept"):
+            elif name in (b"if-match", b"if-none-match", b"accept", b"accept-encoding"):
                 fields[name] += b", " + value
             elif name in (b"host", b"content-length", b"authorization", b"x-auth-token"):
                 self._refuse_and_close(error_response(RedfishError(400, "HeaderInvalid", name.decode("latin-1"))))

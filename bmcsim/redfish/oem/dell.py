@@ -13,23 +13,13 @@ from bmcsim.redfish import bios, boot, clock
 from bmcsim.redfish.exchange import JSON_HEAD, Request, Response
 from bmcsim.redfish.outcome import Given, Handler, NodeHandler, done, with_job
 from bmcsim.redfish.patch import apply, json_object, properties_of, vendor_refusal, write, written
+from bmcsim.tree import job_messages
 from bmcsim.tree.compile import Action, Node
-from bmcsim.tree.profile import VendorMessage
 
 LOCKDOWN = "Lockdown.1.SystemLockdown"
 _ZONE = "Time.1.Timezone"
 _NTP_SERVERS = ("NTPConfigGroup.1.NTP1", "NTPConfigGroup.1.NTP2", "NTPConfigGroup.1.NTP3")
 _NTP_ENABLED = "NTPConfigGroup.1.NTPEnable"
-
-_NOTHING_PENDING = VendorMessage(
-    "IDRAC.2.7.SYS023", "No configuration changes are pending.", "Warning", "Set values first, then create a job."
-)
-_NO_SUCH_JOB = VendorMessage(
-    "IDRAC.2.7.JCP022", "There is no job with this id in the job queue.", "Warning", "Check the id of the job."
-)
-_RUNNING = VendorMessage(
-    "IDRAC.2.7.JCP015", "A running job cannot be deleted.", "Warning", "Wait until the job is over."
-)
 
 _BIOS_ATTRIBUTE = re.compile(r'<Attribute\s+Name="(Old|New)SetupPassword"\s*>([^<]*)</Attribute>')
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)
@@ -136,14 +126,14 @@ def _create_job(bmc: Bmc, _node: Node, request: Request) -> Response:
     bios.refuse_committed(bmc, facts)
     staged = staging.held_by(bmc.state.staged, node.uri)
     if staged is None:
-        raise vendor_refusal(400, _NOTHING_PENDING, "TargetSettingsURI")
+        raise vendor_refusal(400, job_messages.NOTHING_PENDING, "TargetSettingsURI")
     return bios.commit(bmc, facts, request, staged)
 
 
 def delete_job(bmc: Bmc, job: Any, request: Request) -> Response:
     """DELETE of a job: what it would have carried out is dropped."""
     if job.state is jobs.JobState.RUNNING:
-        raise vendor_refusal(400, _RUNNING)
+        raise vendor_refusal(400, job_messages.CANNOT_DELETE)
     return done(bmc.drop_jobs({job.id}, request.moment))
 
 
@@ -157,7 +147,7 @@ def _delete_queue(bmc: Bmc, _action: Action, given: Given, request: Request) -> 
         return done(bmc.drop_jobs([job.id for job in queue if job.state is not jobs.JobState.RUNNING], moment))
     job = next((one for one in queue if one.id == wanted), None)
     if job is None:
-        raise vendor_refusal(400, _NO_SUCH_JOB, "JobID")
+        raise vendor_refusal(400, job_messages.NO_SUCH_JOB, "JobID")
     return delete_job(bmc, job, request)
 
 

@@ -1,6 +1,7 @@
 """The Redfish port byte by byte: both lanes, order, limits and refusals."""
 
 import asyncio
+import gzip
 import socket
 
 import orjson
@@ -49,6 +50,8 @@ async def test_pipelined_requests_are_answered_in_order_over_both_lanes(server: 
         send("GET", SYSTEM + "?$expand=.", b"{}", CLOSE),
         send("HEAD", SYSTEM, b"{}", CLOSE),
         send("GET", SYSTEM, b"{}", CLOSE, "If-None-Match: *"),
+        send("GET", SYSTEM, b"{}", CLOSE, "Accept-Encoding: gzip"),
+        send("HEAD", SYSTEM, b"{}", CLOSE, "Accept-Encoding: gzip"),
     ],
 )
 async def test_both_lanes_answer_byte_for_byte_alike(server: Server, data: bytes) -> None:
@@ -94,6 +97,26 @@ async def test_head_has_the_head_of_get_and_no_content(server: Server) -> None:
     assert (await connection.answer()).status == 204
     connection.writer.close()
     assert head.head == whole.head
+
+
+async def test_gzip_is_for_the_request_that_asks_for_it(server: Server) -> None:
+    connection = await server.connect()
+    asking, refusing = get(SYSTEM, "Accept-Encoding: gzip, deflate"), get(SYSTEM, "Accept-Encoding: gzip;q=0")
+    duplicate = get(SYSTEM, "Accept-Encoding: br", "Accept-Encoding: gzip")
+    answers = []
+    for request in (get(SYSTEM), asking, refusing, duplicate, asking, get(SYSTEM), get(SYSTEM)):
+        connection.writer.write(request)
+        answers.append(await connection.answer())
+    connection.writer.write(asking.replace(b"GET", b"HEAD", 1))
+    head = await connection.answer("HEAD")
+    connection.writer.close()
+    assert [one.fields.get("content-encoding") for one in answers] == [None, "gzip", None, "gzip", "gzip", None, None]
+    assert all(one.fields["vary"] == "Accept-Encoding" for one in answers)
+    plain, compressed = orjson.loads(answers[0].body), orjson.loads(gzip.decompress(answers[1].body))
+    assert {**compressed, "@odata.etag": plain["@odata.etag"]} == plain
+    assert compressed["@odata.etag"] == answers[1].fields["etag"] != answers[0].fields["etag"]
+    assert len({one.body for one in answers}) == 2
+    assert head.head == answers[1].head
 
 
 async def test_not_modified_and_no_content_have_no_length(server: Server) -> None:

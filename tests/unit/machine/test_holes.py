@@ -7,14 +7,12 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bmcsim.core.clock import Moment
 from bmcsim.machine.holes import bind
 from bmcsim.machine.power import TIMER, Power
 from bmcsim.machine.state import LogRecord
-from bmcsim.tree.template import Binding, Body, Hole, Reading, TemplateError, parse_hole
+from bmcsim.tree.template import Body, TemplateError, parse_hole
 from tests.conftest import Client, make_client
 
 NOW = Moment(12.5, 1_767_225_612.5)
@@ -269,112 +267,6 @@ def test_boot_progress_follows_what_is_left_of_the_boot(dpu: Client) -> None:
         "SystemHardwareInitializationComplete",
     ]
     assert value(dpu, "power.boot_progress", moment=Moment(0.0, 0.0, 178.0)) == "OSBootStarted"
-
-
-# readings
-
-
-def reading(name: str = "reading", filter_: str = "", **facts: Any) -> Binding:
-    """The binding of a hole that shows a reading between 20 and 30."""
-    return bind(Hole(name, filter_, Reading(**{"minimum": 20.0, "maximum": 30.0, **facts})))
-
-
-def at(client: Client, binding: Binding, mono: float) -> Any:
-    """What a reading shows at a time."""
-    return orjson.loads(binding.function(client.bmc, Moment(mono, 0.0), None))
-
-
-@st.composite
-def ranges(draw: st.DrawFn) -> dict[str, float]:
-    """Facts of a reading that a profile may state: min <= max, step > 0, the grid no larger than a few thousand."""
-    decimals = draw(st.integers(0, 3))
-    minimum = draw(st.integers(-5000, 5000))
-    width = draw(st.integers(0, 3000))
-    step = draw(st.integers(1, 500))
-    scale = 10**decimals
-    return {"minimum": minimum / scale, "maximum": (minimum + width) / scale, "step": step / scale}
-
-
-@settings(deadline=None)
-@given(ranges(), st.integers(0, 100), st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
-def test_readings_stay_in_their_range_and_on_the_grid(facts: dict[str, float], index: int, times: list[float]) -> None:
-    client, binding = make_client("bluefield3"), reading(**facts, index=index)
-    for mono in times:
-        shown = at(client, binding, mono)
-        steps = (shown - facts["minimum"]) / facts["step"]
-        assert facts["minimum"] - 1e-9 <= shown <= facts["maximum"] + 1e-9
-        assert abs(steps - round(steps)) < 1e-6
-
-
-def test_a_reading_changes_over_time_but_within_a_second_never(dpu: Client) -> None:
-    binding = reading()
-    shown = {second: {at(dpu, binding, second + part) for part in (0.0, 0.3, 0.999)} for second in range(60)}
-    assert all(len(values) == 1 for values in shown.values())
-    assert len(set.union(*shown.values())) > 3
-
-
-def test_a_reading_wanders_within_a_fraction_of_its_range(dpu: Client) -> None:
-    binding = reading()
-    shown = [at(dpu, binding, float(second)) for second in range(600)]
-    assert 0 < max(shown) - min(shown) <= 2
-
-
-def test_no_two_sensors_move_alike() -> None:
-    first, second = make_client("bluefield3"), make_client("bluefield3", index=1)
-    series = {
-        tuple(at(client, reading(index=index), float(t)) for t in range(20))
-        for client in (first, second)
-        for index in range(20)
-    }
-    assert len(series) == 40
-
-
-def test_the_levels_of_a_fleet_cover_the_range() -> None:
-    clients = [make_client("bluefield3", index=index) for index in range(60)]
-    shown = [at(client, reading(), 0.0) for client in clients]
-    assert min(shown) < 23 < 27 < max(shown)
-
-
-@pytest.mark.parametrize("power", [Power.OFF, Power.CYCLING])
-@pytest.mark.parametrize(
-    ("name", "filter_", "powered", "dead"),
-    [
-        ("reading", "", True, None),
-        ("reading", "text", True, None),
-        ("reading.state", "", True, "UnavailableOffline"),
-        ("reading.state", "", False, "Enabled"),
-    ],
-)
-def test_a_sensor_of_what_is_switched_off_has_no_reading(
-    dpu: Client, power: Power, name: str, filter_: str, powered: bool, dead: str | None
-) -> None:
-    binding = reading(name, filter_, powered=powered)
-    assert at(dpu, binding, 1.0) is not None
-    dpu.bmc.become(NOW, power=power)
-    assert at(dpu, binding, 1.0) == dead
-
-
-def test_a_sensor_with_power_of_its_own_reads_on(dpu: Client) -> None:
-    before = at(dpu, reading(), 1.0)
-    dpu.bmc.become(NOW, power=Power.OFF)
-    assert at(dpu, reading(), 1.0) == before
-
-
-def test_the_text_form_shows_the_same_value(dpu: Client) -> None:
-    shown = at(dpu, reading(filter_="text"), 1.0)
-    assert isinstance(shown, str)
-    assert float(shown) == at(dpu, reading(), 1.0)
-
-
-@pytest.mark.parametrize(("name", "filter_"), [("reading", "nope"), ("reading.state", "text")])
-def test_a_reading_has_no_other_form(name: str, filter_: str) -> None:
-    with pytest.raises(TemplateError, match="a reading has no form"):
-        reading(name, filter_)
-
-
-def test_a_reading_counts_for_the_entity_tag() -> None:
-    binding = reading()
-    assert (binding.volatile, binding.counts) == (True, True)
 
 
 SHOW = """

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bmcsim.machine.actions import Happened, Happening
-from bmcsim.machine.logs import first, following, recorded
+from bmcsim.machine.logs import concerned, first, following, recorded
 from bmcsim.machine.power import Event, Power
 from bmcsim.machine.state import LogRecord
 from bmcsim.tree.profile import Log, LogKind
@@ -17,6 +17,7 @@ MANAGER_LOG = "/redfish/v1/Managers/Bluefield_BMC/LogServices/IEL/Entries"
 MANAGER_RESET = "/redfish/v1/Managers/Bluefield_BMC/Actions/Manager.Reset"
 IDRAC = "/redfish/v1/Managers/iDRAC.Embedded.1"
 LCLOG, SEL = (f"{IDRAC}/LogServices/{name}/Entries" for name in ("Lclog", "Sel"))
+HOST_EVENTS = "/redfish/v1/Systems/System.Embedded.1/LogServices/EventLog/Entries"
 FAULTS = f"{IDRAC}/LogServices/FaultList/Entries"
 
 LOG = Log(
@@ -138,7 +139,7 @@ def test_logs_write_down_what_is_theirs_only(host: Client) -> None:
     host.advance(1000)
     assert len(entries(host, LCLOG)) == 3
     assert {uri: host.get(uri) for uri in (SEL, FAULTS)} == before
-    assert host.bmc.state.logs.keys() == {LCLOG}
+    assert host.bmc.state.logs.keys() == {LCLOG, HOST_EVENTS}
 
 
 def test_a_restart_of_the_bmc_is_written_down_and_leaves_the_past_alone(dpu: Client, host: Client) -> None:
@@ -171,13 +172,34 @@ def test_the_tag_of_a_log_follows_its_entries(dpu: Client) -> None:
 
 def test_a_log_that_was_cleared_is_empty_and_stays_so_until_something_happens(dpu: Client) -> None:
     command(dpu, Event.FORCE_RESTART)
-    dpu.bmc.become(dpu.clock.now(), logs={**dpu.bmc.state.logs, EVENTS: ()})
+    dpu.bmc.clear_log(EVENTS, dpu.clock.now())
     assert (entries(dpu), dpu.get(EVENTS)["Members@odata.count"]) == ([], 0)
     assert dpu.request("GET", f"{EVENTS}/1").status == 404
     dpu.bmc.restore(dpu.bmc.state)
     assert entries(dpu) == []
     command(dpu, Event.FORCE_OFF)
-    assert entries(dpu) == [("1", "DPU powered off")]
+    assert entries(dpu) == [("3", "DPU powered off")]
+
+
+def test_numbers_go_on_however_often_a_log_is_cleared(dpu: Client) -> None:
+    for _ in range(3):
+        dpu.bmc.clear_log(EVENTS, dpu.clock.now())
+    command(dpu, Event.FORCE_OFF)
+    assert entries(dpu) == [("2", "DPU powered off")]
+    dpu.bmc.clear_log(EVENTS, dpu.clock.now())
+    assert dpu.bmc.state.logs_cleared == {EVENTS: 2}
+
+
+def test_that_a_log_was_cleared_stands_in_that_log_alone(host: Client) -> None:
+    logs = {"/1/Entries": LOG, "/2/Entries": LOG}
+    assert concerned(logs, Happened(Happening.LOG_CLEARED, "/2")) == {"/2/Entries": LOG}
+    assert concerned(logs, Happened(Happening.NMI, "/2")) is logs
+    host.bmc.clear_log(FAULTS, host.clock.now())
+    assert (entries(host, FAULTS), entries(host, SEL)) == ([], [("1", "Log cleared.")])
+    host.bmc.clear_log(SEL, host.clock.now())
+    assert entries(host, SEL) == [("2", "Log cleared.")]
+    (entry,) = host.get(SEL)["Members"]
+    assert entry["Links"] == {"OriginOfCondition": {"@odata.id": SEL.removesuffix("/Entries")}}
 
 
 def test_a_log_keeps_no_more_than_its_service_says(dpu: Client) -> None:

@@ -130,3 +130,36 @@ def test_a_log_of_something_that_never_happens_is_found(write: Write) -> None:
     (problem,) = found(write(TINY + log))
     assert "SystemRested never happens" in problem
     assert "SystemReset" in problem
+
+
+LOG = """\
+  /redfish/v1/Managers/1/LogServices/1:
+    type: LogService.v1_7_0
+    OverWritePolicy: WrapsWhenFull
+    MaxNumberOfRecords: 100
+    actions: {LogService.ClearLog: {}}
+  /redfish/v1/Managers/1/LogServices/1/Entries: {collection: LogEntry, items: log}
+  /redfish/v1/Managers/1/LogServices/1/Entries/*:
+    {type: LogEntry.v1_16_0, items: log, EntryType: SEL, Severity: OK, Created: "${item.created}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("", "", ""),
+        ("Records: 100", "Records: 99", "LogServices/1: MaxNumberOfRecords is 99, and the log's is 100"),
+        ("WrapsWhenFull", "NeverOverWrites", "OverWritePolicy is NeverOverWrites, and the log's is WrapsWhenFull"),
+    ],
+)
+def test_a_log_service_says_of_its_log_what_is_so(write: Write, old: str, new: str, problem: str) -> None:
+    problems_ = found(write(TINY + LOG.replace(old, new)))
+    assert len(problems_) == bool(problem)
+    assert all(one.endswith(problem) for one in problems_)
+
+
+def test_only_a_dynamic_log_can_be_cleared(write: Write) -> None:
+    fixed = LOG.replace(", items: log}", "}").replace("/Entries/*:", "/Entries/1:").replace("items: log, ", "")
+    assert [
+        one.partition("1: ")[2] for one in found(write(TINY + fixed.replace("${item.created}", "${time.now}")))
+    ] == ["LogService.ClearLog needs Entries with items: log"]

@@ -71,6 +71,7 @@ def test_the_head_of_a_resource_is_complete(compiled: Compile) -> None:
         "Content-Type: application/json; charset=utf-8",
         "OData-Version: 4.0",
         "Cache-Control: no-cache",
+        "Vary: Accept-Encoding",
         "Allow: GET, HEAD",
         "Link: <http://redfish.dmtf.org/schemas/v1/Chassis.v1_25_0.json>; rel=describedby",
         "",
