@@ -1,0 +1,55 @@
+"""Message registries that an operator has as files, for BMCs to serve beside the members that name them.
+
+Only what is a registry is taken, and it is read once: no client's target ever reaches the file system.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bmcsim.tree.source import ProfileError
+from bmcsim.tree.template import literal
+
+RegistryFiles = Mapping[str, dict[str, Any]]
+"""Registry with its whole version (Base.1.22.1) -> content of its file."""
+
+LIMIT = 4 * 1024 * 1024
+"""Bytes of one file."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*\.\d+\.\d+\.\d+")
+
+
+def read(folder: Path) -> RegistryFiles:
+    """The registries of a folder: files NAME.MAJOR.MINOR.PATCH.json with a MessageRegistry in them; others are left
+    alone, and so is what a link leads to elsewhere. Raises ProfileError for a registry that cannot be used."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.json")):
+        name = path.stem
+        if _NAME.fullmatch(name) and path.is_file() and path.resolve().parent == folder.resolve():
+            found[name] = _content(path, name)
+    return found
+
+
+def _content(path: Path, name: str) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LIMIT + 1)
+        content = orjson.loads(data) if len(data) <= LIMIT else None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise ProfileError(f"{path}: {error}") from error
+    if content is None:
+        raise ProfileError(f"{path}: is larger than {LIMIT >> 20} MiB")
+    named = f"{content.get('RegistryPrefix')}.{content.get('RegistryVersion')}" if isinstance(content, dict) else ""
+    if named != name or not str(content.get("@odata.type")).startswith("#MessageRegistry."):
+        raise ProfileError(f"{path}: is not the message registry {name}")
+    checked: dict[str, Any] = literal(content)
+    return {**checked, "@odata.type": str(content["@odata.type"])}
+
+
+def newest(files: RegistryFiles, registry: str) -> str | None:
+    """The file of a registry such as Base.1.22: the one with the highest patch version."""
+    patches = [int(name.rpartition(".")[2]) for name in files if name.rpartition(".")[0] == registry]
+    return f"{registry}.{max(patches)}" if patches else None
