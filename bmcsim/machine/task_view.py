@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from bmcsim.core.clock import Moment
+from bmcsim.core.messages import message_object
 from bmcsim.machine import tasks
 from bmcsim.machine.jobs import Job, JobState
 from bmcsim.machine.tasks import Task, TaskState
@@ -104,11 +105,4 @@ def _messages(task: Task, state: TaskState, waits: bool) -> Iterator[tuple[str, 
 
 def _message(id_: str, args: tuple[str, ...]) -> dict[str, Any]:
     severity, text, resolution = MESSAGES[id_]
-    return {
-        "@odata.type": "#Message.v1_2_1.Message",
-        "MessageId": id_,
-        "Message": text.format(*args),
-        "MessageArgs": list(args),
-        "MessageSeverity": severity,
-        "Resolution": resolution,
-    }
+    return message_object(id_, text.format(*args), args, severity, resolution)

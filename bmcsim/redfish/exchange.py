@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bmcsim.core.clock import Moment
+from bmcsim.core.errors import RedfishError
 from bmcsim.machine.actions import Action
 
 
@@ -25,6 +26,21 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     odata_version: bytes = b""
     plain: bool = False
     gzip: bool = False
+
+    @property
+    def media_type(self) -> bytes:
+        """The Content-Type without its parameters, in lower case (RFC 9110 8.3.1)."""
+        return media_type(self.content_type)
+
+    def require_json(self) -> None:
+        """Raises RedfishError 415 for a body that is not JSON."""
+        if self.media_type != b"application/json":
+            raise RedfishError(415, "UnrecognizedRequestBody")
+
+
+def media_type(content_type: bytes) -> bytes:
+    """'application/json' of 'Application/JSON; charset=utf-8'."""
+    return content_type.partition(b";")[0].strip().lower()
 
 
 def head_of(fields: Mapping[bytes, bytes]) -> Head:

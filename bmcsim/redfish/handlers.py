@@ -18,13 +18,12 @@ from bmcsim.tree.compile import Node
 class ItemHandlers(NamedTuple):
     """Writes to a dynamic collection and its members. All raise RedfishError or PatchRefused.
 
-    create: (bmc, collection, request) -> answer to POST. patch: (bmc, member, properties, request) -> what it
-    sets in motion, if anything.
-    delete: (bmc, member, request) -> answer.
+    create: (bmc, collection, request) -> answer to POST. delete: (bmc, member, request) -> answer.
+    patch: (bmc, member, properties, request) -> what it sets in motion.
     """
 
     create: Callable[[Bmc, Node, Request], Response] | None = None
-    patch: Callable[[Bmc, Any, dict[str, Any], Request], Sequence[Action] | None] | None = None
+    patch: Callable[[Bmc, Any, dict[str, Any], Request], Sequence[Action]] | None = None
     delete: Callable[[Bmc, Any, Request], Response] | None = None
 
 

@@ -20,7 +20,7 @@ from bmcsim.machine.fault_effects import Close, Editing, Error, Headers, Status
 from bmcsim.machine.fault_rules import FaultError, Rule, from_json, to_json
 from bmcsim.machine.faults import AS_IT_IS, NO_RULES, NOTHING, Edits, Rules, Verdict
 from bmcsim.redfish.auth import CHALLENGE
-from bmcsim.redfish.exchange import DROP, EMPTY_HEAD, JSON_HEAD, Delivery, Request, Response
+from bmcsim.redfish.exchange import DROP, EMPTY_HEAD, JSON_HEAD, Delivery, Request, Response, media_type
 from bmcsim.redfish.messages import MESSAGES, error_response, errors_response, message
 from bmcsim.tree import fault_presets
 
@@ -97,8 +97,7 @@ def serve(rules: Rules, request: Request) -> tuple[Rules, Response]:
 
 
 def _written(rules: Rules, request: Request) -> Rules:
-    if request.head.content_type.partition(b";")[0].strip().lower() != b"application/json":
-        raise RedfishError(415, "UnrecognizedRequestBody")
+    request.head.require_json()
     what = "a JSON array of rules" if request.method == "PUT" else "one rule, a JSON object"
     try:
         value = orjson.loads(request.body)
@@ -155,7 +154,7 @@ def apply_after(rules: Rules, verdict: Verdict, response: Response) -> tuple[Rul
     """An answer as the rules want it. rules: as they are now, which may be others than before the request."""
     if verdict is NOTHING:
         return rules, response
-    media = (field(response.head, b"Content-Type") or b"").partition(b";")[0].strip().lower()
+    media = media_type(field(response.head, b"Content-Type") or b"")
     is_json = media == b"application/json" or media.endswith(b"+json")
     rules, edits = rules.after(verdict, response.status, len(response.body), is_json=is_json)
     if edits == AS_IT_IS and not verdict.delay:

@@ -7,6 +7,7 @@ import orjson
 
 from bmcsim.core.errors import BASE_REGISTRY as REGISTRY
 from bmcsim.core.errors import RedfishError
+from bmcsim.core.messages import message_object
 from bmcsim.redfish.exchange import JSON_HEAD, Response
 from bmcsim.tree.profile import VendorMessage
 
@@ -218,29 +219,16 @@ def message(key: str, *args: str, related: str = "") -> dict[str, Any]:
     severity, text, resolution = MESSAGES[key]
     args, related = tuple([arg[:_REPEATED] for arg in args]), related[:_REPEATED]
     text = re.sub(r"%(\d)", lambda match: args[int(match[1]) - 1], text)
-    body: dict[str, Any] = {
-        "@odata.type": "#Message.v1_2_1.Message",
-        "MessageId": f"{REGISTRY}.{key}",
-        "Message": text,
-        "MessageArgs": list(args),
-        "MessageSeverity": severity,
-        "Resolution": resolution,
-    }
-    if related:
-        body["RelatedProperties"] = [f"#/{related}"]
-    return body
+    return _about(message_object(f"{REGISTRY}.{key}", text, args, severity, resolution), related)
 
 
 def vendor_message(own: VendorMessage, related: str = "") -> dict[str, Any]:
     """A Message object of a vendor's own registry."""
-    body = {
-        "@odata.type": "#Message.v1_2_1.Message",
-        "MessageId": own.id,
-        "Message": own.message,
-        "MessageArgs": [],
-        "MessageSeverity": own.severity,
-        "Resolution": own.resolution,
-    }
+    return _about(message_object(own.id, own.message, (), own.severity, own.resolution), related)
+
+
+def _about(body: dict[str, Any], related: str) -> dict[str, Any]:
+    """A Message object that names the property that it is about, if any."""
     return {**body, "RelatedProperties": [f"#/{related}"]} if related else body
 
 

@@ -1,10 +1,12 @@
 """Roles as resources (DSP0266 13.2): the predefined ones are as they are, others come and go."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from bmcsim.core.errors import RedfishError
+from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import ROLES, Bmc
 from bmcsim.machine.roles import Role
 from bmcsim.redfish.exchange import EMPTY_HEAD, Request, Response
@@ -41,7 +43,7 @@ def create(bmc: Bmc, node: Node, request: Request) -> Response:
     return created(bmc, node, role, request.moment)
 
 
-def patch(bmc: Bmc, role: Role, properties: dict[str, Any], request: Request) -> None:
+def patch(bmc: Bmc, role: Role, properties: dict[str, Any], request: Request) -> Sequence[Action]:
     """PATCH of a role."""
     problems = list(problems_of(bmc.tree.items[ROLES], properties))
     if role.predefined and not problems:
@@ -51,6 +53,7 @@ def patch(bmc: Bmc, role: Role, properties: dict[str, Any], request: Request) ->
     changed = _with(role, properties)
     roles = tuple([changed if one.id == role.id else one for one in bmc.state.roles])
     bmc.become(request.moment, roles=roles)
+    return ()
 
 
 def delete(bmc: Bmc, role: Role, request: Request) -> Response:

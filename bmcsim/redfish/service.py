@@ -1,11 +1,13 @@
 """One request to one BMC: `handle` computes the answer, synchronously and atomically."""
 
+from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any
 
 import msgspec
 
 from bmcsim.core.errors import RedfishError
+from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish import (
     actions,
@@ -53,28 +55,26 @@ def admit(bmc: Bmc, request: Request, length: int | None) -> Response | BodyPlan
     """
     if not bmc.plain and (closed := availability.gate(bmc, request)) is not None:
         return closed
-    kind = bmc.tree.updates.uploads.get(normalised(request.path)) if request.method == "POST" else None
-    if kind is not None:
-        try:
-            return _admit_upload(bmc, request, kind, length)
-        except auth.LoginRefused as refused:
-            return _login_refused(refused)
-        except RedfishError as error:
-            return error_response(error)
-    if length is not None and length > JSON_LIMIT:
-        return error_response(RedfishError(413, "PayloadTooLarge"))
-    if request.method not in ("POST", "PATCH", "PUT") or length == 0:
-        return BodyPlan(JSON_LIMIT)
-    if injection.may_answer(bmc.state.faults, request):
-        return BodyPlan(JSON_LIMIT)  # `handle` knows what the rule says, which comes before authentication
     try:
-        if not auth.is_open(request.method, normalised(request.path)):
-            auth.authenticate(bmc, request)
-        _check_media_type(request)
+        return _admitted(bmc, request, length)
     except auth.LoginRefused as refused:
         return _login_refused(refused)
     except RedfishError as error:
         return error_response(error)
+
+
+def _admitted(bmc: Bmc, request: Request, length: int | None) -> BodyPlan:
+    kind = bmc.tree.updates.uploads.get(normalised(request.path)) if request.method == "POST" else None
+    if kind is not None:
+        return _admit_upload(bmc, request, kind, length)
+    if length is not None and length > JSON_LIMIT:
+        raise RedfishError(413, "PayloadTooLarge")
+    has_body = request.method in ("POST", "PATCH", "PUT") and length != 0
+    # `handle` knows what a rule says that answers by itself, which comes before authentication.
+    if has_body and not injection.may_answer(bmc.state.faults, request):
+        if not auth.is_open(request.method, normalised(request.path)):
+            auth.authenticate(bmc, request)
+        request.head.require_json()
     return BodyPlan(JSON_LIMIT)
 
 
@@ -220,10 +220,8 @@ def _other(
     if node is None and (document := _document(bmc, request, path)) is not None:
         return document
     if (action := bmc.tree.actions.get(path)) is not None and (owner := bmc.tree.nodes.get(action.uri)) is not None:
-        if method == "OPTIONS":
-            return Response(204, EMPTY_HEAD + b"Allow: POST\r\n")
-        if method != "POST":
-            raise RedfishError(405, "OperationNotAllowed", headers=b"Allow: POST\r\n")
+        if (options := _options(method, b"POST")) is not None:
+            return options
         _check_privileges(bmc, caller, request, owner, None)
         if action.lockdown:
             _check_lockdown(bmc)
@@ -243,10 +241,8 @@ def _other(
         node, item = _item(bmc, request, path)
     if method in ("GET", "HEAD"):
         return _read(bmc, caller, request, node, item)
-    if method == "OPTIONS":
-        return Response(204, EMPTY_HEAD + b"Allow: " + node.allow.encode() + b"\r\n")
-    if method not in node.allow.split(", ") and method not in node.handlers:
-        raise RedfishError(405, "OperationNotAllowed", headers=b"Allow: " + node.allow.encode() + b"\r\n")
+    if method not in node.handlers and (options := _options(method, node.allow.encode())) is not None:
+        return options
     _check_privileges(bmc, caller, request, node, item)
     if method in node.lockdown:
         _check_lockdown(bmc)
@@ -267,20 +263,28 @@ def _other(
     properties = patch.properties_of(patch.json_object(request.body))
     if item is None:
         patch.apply(bmc, node, properties, request.moment)
-        effects = None
+        effects: Sequence[Action] = ()
     else:
         effects = handlers.ITEMS[node.items].patch(bmc, item, properties, request)  # type: ignore[misc]
         item = bmc.members(node, request.moment).get(item.id)
         if item is None:
-            return Response(204, EMPTY_HEAD, b"", effects or ())
-    return patch.written(bmc, node, request.moment, item, effects or ())
+            return Response(204, EMPTY_HEAD, b"", effects)
+    return patch.written(bmc, node, request.moment, item, effects)
+
+
+def _options(method: str, allow: bytes) -> Response | None:
+    """The answer to OPTIONS, None for a method of the list. allow: as in the Allow field. Raises RedfishError 405."""
+    field = b"Allow: %b\r\n" % allow
+    if method == "OPTIONS":
+        return Response(204, EMPTY_HEAD + field)
+    if method.encode() not in allow.split(b", "):
+        raise RedfishError(405, "OperationNotAllowed", headers=field)
+    return None
 
 
 def _upload(bmc: Bmc, caller: auth.Caller | None, request: Request, kind: UploadKind) -> Response:
-    if request.method == "OPTIONS":
-        return Response(204, EMPTY_HEAD + b"Allow: POST\r\n")
-    if request.method != "POST":
-        raise RedfishError(405, "OperationNotAllowed", headers=b"Allow: POST\r\n")
+    if (options := _options(request.method, b"POST")) is not None:
+        return options
     _check_privileges(bmc, caller, request, bmc.tree.nodes[bmc.tree.update_service], None)
     return updates.push(bmc, kind, request)
 
@@ -310,10 +314,8 @@ def _document(bmc: Bmc, request: Request, path: str) -> Response | None:
         media, head, body = b"application/yaml", YAML_HEAD, bmc.tree.openapi
     else:
         return None
-    if request.method == "OPTIONS":
-        return Response(204, EMPTY_HEAD + _READ_ONLY)
-    if request.method not in ("GET", "HEAD"):
-        raise RedfishError(405, "OperationNotAllowed", headers=_READ_ONLY)
+    if (options := _options(request.method, b"GET, HEAD")) is not None:
+        return options
     if request.head.accept and not _accepts(request.head.accept, media):
         raise RedfishError(406, "HeaderInvalid", "Accept")
     return Response(200, head + _READ_ONLY + VARY, body)
@@ -338,15 +340,9 @@ def _check_lockdown(bmc: Bmc) -> None:
         raise patch.vendor_refusal(403, lock.message)
 
 
-def _check_media_type(request: Request) -> None:
-    media = request.head.content_type.partition(b";")[0].strip().lower()
-    if media != b"application/json":
-        raise RedfishError(415, "UnrecognizedRequestBody")
-
-
 def _check_write(request: Request) -> None:
     if request.body and request.method != "DELETE":
-        _check_media_type(request)
+        request.head.require_json()
     if request.query:
         for name in request.query.split("&"):
             if name.startswith(("$", "%24")):

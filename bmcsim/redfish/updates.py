@@ -41,7 +41,7 @@ def limit(bmc: Bmc, kind: UploadKind) -> int:
 
 def check_media_type(kind: UploadKind, request: Request) -> None:
     """Raises RedfishError 415 for a Content-Type that an upload of this kind does not have."""
-    if request.head.content_type.partition(b";")[0].strip().lower() not in _MEDIA[kind]:
+    if request.head.media_type not in _MEDIA[kind]:
         raise RedfishError(415, "UnrecognizedRequestBody")
 
 
