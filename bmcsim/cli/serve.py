@@ -149,7 +149,9 @@ def serve(
         raise click.UsageError("--tls-cert and --tls-key go together")
     try:
         if fleet is not None:
-            config = fleet_config.load(fleet).with_passwords(host_password, dpu_password)
+            config = fleet_config.load(fleet).with_choices(
+                host_bmc_password=host_password, dpu_bmc_password=dpu_password
+            )
         else:
             config = fleet_config.default(
                 hosts or 4500,

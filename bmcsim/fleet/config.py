@@ -17,6 +17,7 @@ import msgspec
 
 from bmcsim.fleet import converters
 from bmcsim.fleet.conduct import (
+    DEFAULT,
     POLICIES,
     RESET_MODES,
     Conduct,
@@ -211,15 +212,7 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Both blocks of MACs, by the key of the file."""
         return {"mac_address_pool": self.mac_pool, "hw_mac_address_ranges": self.hw_ranges}
 
-    def with_passwords(self, host: str | None, dpu: str | None) -> "FleetConfig":
-        """The same fleet with other passwords; None leaves one as it is."""
-        return msgspec.structs.replace(
-            self,
-            host_bmc_password=self.host_bmc_password if host is None else host,
-            dpu_bmc_password=self.dpu_bmc_password if dpu is None else dpu,
-        )
-
-    def with_choices(self, *, conduct: Conduct, **chosen: Any) -> "FleetConfig":
+    def with_choices(self, conduct: Conduct = DEFAULT, **chosen: Any) -> "FleetConfig":
         """The same fleet with other choices; None leaves one as it is. conduct: goes before that of the file."""
         given = {name: value for name, value in chosen.items() if value is not None}
         return msgspec.structs.replace(self, conduct=conduct.within(self.conduct), **given)

@@ -1,6 +1,5 @@
 """Keeps the states of a fleet's BMCs in a store: what was there before, and what changes from now on."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +14,6 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.identity import mac_colons
 from bmcsim.machine.resources import started
 from bmcsim.machine.state import State, decode, shifted
-
-log = logging.getLogger(__name__)
 
 _FLEET_ROW = "@fleet"
 

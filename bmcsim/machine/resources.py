@@ -149,12 +149,11 @@ class Resources:
         """The durable state as a row of the store."""
         return encode(Row(self.identity.bmc_mac, self.shared.tree.head.profile, self.state))
 
-    def restore_committed(self, before: State) -> None:
-        """Undo what was not committed. Its timers are for the driver to sync."""
-        self.restore(before)
-
     def restore(self, restored: State) -> None:
-        """Take a state that was stored, or go back to one that was before a change."""
+        """Take a state that was stored, or go back to one that was before a change.
+
+        Its timers are for the driver to sync.
+        """
         self.uncommitted = None
         self._show(restored)
 

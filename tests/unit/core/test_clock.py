@@ -1,11 +1,13 @@
 """Clocks."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bmcsim.core import clock as core_clock
 from bmcsim.core.clock import Clock, ManualClock, Moment, SystemClock
 
 SECONDS = st.floats(0, 1e6)
@@ -72,19 +74,23 @@ def test_a_scale_is_not_negative(kind: type[ManualClock | SystemClock]) -> None:
         kind(scale=-0.1)
 
 
-def test_the_hardware_of_a_system_clock_starts_at_nought_and_follows_its_scale() -> None:
+def test_the_hardware_of_a_system_clock_starts_at_nought_and_follows_its_scale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mono = iter([100.0, 100.0, 100.02])
+    monkeypatch.setattr(core_clock, "time", SimpleNamespace(monotonic=lambda: next(mono), time=lambda: 0.0))
     clock = SystemClock(1000)
     first = clock.now()
     assert 0 <= first.hardware < 60_000
-    time.sleep(0.02)
     second = clock.now()
     assert second.hardware - first.hardware == pytest.approx((second.mono - first.mono) * 1000)
     assert (first.scale, second.scale) == (1000, 1000)
 
 
-def test_the_hardware_of_a_system_clock_that_has_no_scale_moves_by_hand_only() -> None:
+def test_the_hardware_of_a_system_clock_that_has_no_scale_moves_by_hand_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    mono = iter([100.0, 100.01, 100.02])
+    monkeypatch.setattr(core_clock, "time", SimpleNamespace(monotonic=lambda: next(mono), time=lambda: 0.0))
     clock = SystemClock(0)
-    time.sleep(0.01)
     assert clock.now().hardware == 0
     clock.skip(90)
     assert clock.now().hardware == 90

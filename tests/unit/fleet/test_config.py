@@ -543,7 +543,7 @@ def test_default_is_checked_like_a_file(arguments: dict[str, object], message: s
 
 
 def test_passwords_replace_and_stay_out_of_repr() -> None:
-    config = parse(TODAY, "f").with_passwords("Other-2", None)
+    config = parse(TODAY, "f").with_choices(host_bmc_password="Other-2", dpu_bmc_password=None)
     assert (config.host_bmc_password, config.dpu_bmc_password) == ("Other-2", "DpuSecret-1")
     for text in (repr(config), str(config), repr(config.__rich_repr__())):
         assert "Other-2" not in text
@@ -551,7 +551,7 @@ def test_passwords_replace_and_stay_out_of_repr() -> None:
         assert "***" in text
     assert "host_bmc_password=None" in repr(default(1))
     with pytest.raises(ConfigError, match="dpu_bmc_password: must not be empty"):
-        config.with_passwords(None, "")
+        config.with_choices(host_bmc_password=None, dpu_bmc_password="")
 
 
 def test_errors_do_not_tell_passwords() -> None:

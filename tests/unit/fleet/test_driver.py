@@ -147,7 +147,7 @@ def test_sync_takes_over_what_a_restored_state_says() -> None:
     bench.clock.advance(1)
     bench.reset()
     assert len(bench.driver) == 2
-    bmc.restore_committed(cycling)
+    bmc.restore(cycling)
     bench.driver.sync(bmc)
     assert len(bench.driver) == 1
     bench.clock.advance(4)
@@ -162,7 +162,7 @@ def test_an_undone_cancellation_arms_the_timer_again_even_when_it_is_overdue() -
     bench.command(Event.FORCE_OFF)
     bench.run(500)
     assert (len(bench.driver), bench.woken) == (0, [])
-    bmc.restore_committed(booting)
+    bmc.restore(booting)
     bench.driver.sync(bmc)
     assert bench.woken == [(500.0, 0.0)]
     bench.run(0)
@@ -292,7 +292,7 @@ def history(bench: Bench, steps: list[Any], *, skip: bool) -> list[Any]:
                 else:
                     bench.reset(index)
             if kind == "undo" and (before := bmc.committed()) is not None:
-                bmc.restore_committed(before)
+                bmc.restore(before)
                 bench.driver.sync(bmc)
         wanted = [bmc.state.timers for bmc in bench.bmcs]
         armed = [{name: timer.deadline for name, timer in (bmc.timers or {}).items()} for bmc in bench.bmcs]

@@ -332,7 +332,7 @@ def test_what_was_not_committed_is_undone_as_if_it_had_never_been(dpu: Client, w
     before = dpu.bmc.committed()
     assert before is state
     assert dpu.bmc.state != state
-    dpu.bmc.restore_committed(before)
+    dpu.bmc.restore(before)
     dpu.driver.sync(dpu.bmc)
     assert dpu.bmc.state is state
     assert dpu.bmc.uncommitted is None
@@ -351,7 +351,7 @@ def test_an_undone_password_leaves_the_old_one_good_and_the_new_one_bad(dpu: Cli
     assert [dpu.request("GET", SYSTEM, authorization=one).status for one in (old, new)] == [401, 200]
     before = dpu.bmc.committed()
     assert before is not None
-    dpu.bmc.restore_committed(before)
+    dpu.bmc.restore(before)
     assert not dpu.bmc.basic_header
     assert [dpu.request("GET", SYSTEM, authorization=one).status for one in (old, new)] == [200, 401]
 
@@ -362,7 +362,7 @@ def test_an_undone_change_leaves_a_later_one_of_another_bmc_alone() -> None:
         change(client, {"HostName": "new"})
     before = one.bmc.committed()
     assert before is not None
-    one.bmc.restore_committed(before)
+    one.bmc.restore(before)
     assert one.bmc.overlay is None
     assert other.get(PROTOCOL)["HostName"] == "new"
 
