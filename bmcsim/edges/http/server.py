@@ -21,6 +21,7 @@ from bmcsim.edges.http.app import RedfishApp
 from bmcsim.edges.http.context import Context
 from bmcsim.edges.http.gate import Gate
 from bmcsim.edges.http.protocol import Listening, RedfishProtocol
+from bmcsim.edges.http.tls import Served
 
 log = logging.getLogger(__name__)
 
@@ -63,14 +64,14 @@ class Listener:
         await self.server.shutdown([self._socket])
 
 
-def redfish_listener(context: Context, sock: socket.socket, tls: ssl.SSLContext | None) -> Listener:
+def redfish_listener(context: Context, sock: socket.socket, tls: Served | None) -> Listener:
     """The Redfish port: fast lane, and its slow lane behind it."""
     shared = Listening(RedfishApp(context), set(), set(), memoryview(bytearray(_READ_BUFFER)))
 
     def protocol(*, server_state: ServerState, **_others: Any) -> Gate | RedfishProtocol:
         server_state.connections, server_state.tasks = shared.connections, shared.tasks
         made = RedfishProtocol(context, shared)
-        return made if tls is None else Gate(asyncio.get_running_loop(), made, tls)
+        return made if tls is None else Gate(asyncio.get_running_loop(), made, tls.context)
 
     # Without TLS as far as uvicorn knows: the gate comes before it.
     return Listener(shared.app, sock, None, protocol)
@@ -82,10 +83,10 @@ def admin_listener(app: ASGIApp, sock: socket.socket) -> Listener:
 
 
 class Housekeeper:
-    """One tick a second: loop lag, idle connections, and returning freed memory to the system."""
+    """One tick a second: loop lag, changed certificates, idle connections, returning freed memory to the system."""
 
-    def __init__(self, context: Context, listener: Listener, clock: Clock) -> None:
-        self._context, self._listener, self._clock = context, listener, clock
+    def __init__(self, context: Context, listener: Listener, clock: Clock, tls: Served | None = None) -> None:
+        self._context, self._listener, self._clock, self._tls = context, listener, clock, tls
         self._trim = _malloc_trim()
         self._count = 0
         self._due = 0.0
@@ -106,6 +107,8 @@ class Housekeeper:
         metrics = self._context.metrics
         metrics.lag = max(0.0, now - self._due)
         metrics.lag_max = max(metrics.lag_max, metrics.lag)
+        if self._tls is not None:
+            self._tls.poll(metrics)
         self._count += 1
         if self._count % _SWEEP_EVERY == 0:
             for connection in list(self._listener.server.server_state.connections):

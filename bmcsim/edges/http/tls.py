@@ -1,12 +1,25 @@
-"""The TLS side of the Redfish port: an ECDSA P-256 certificate, made at first start (DSP0266 13.1)."""
+"""The TLS side of the Redfish port: an ECDSA P-256 certificate, made at first start (DSP0266 13.1), or given files.
 
+Files may change while they are served: written anew, renamed, or behind a symbolic link that is moved, as Kubernetes
+does it. Whoever ticks once a second calls `Served.poll`.
+"""
+
+import logging
 import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
+from bmcsim.edges.http.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
 CERTIFICATE, KEY = "tls.crt", "tls.key"
+MAX_FILE = 1024 * 1024
+"""Bytes of a certificate chain or key."""
+
+_Seen = tuple[tuple[int, int, int, int], ...]
 
 
 class TlsError(Exception):
@@ -71,12 +84,20 @@ def _write(path: Path, data: bytes, mode: int) -> None:
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
     """A server context: TLS 1.2 and 1.3, HTTP/1.1, session tickets. Raises TlsError."""
+
+    def encrypted() -> str:
+        # Without this OpenSSL would ask the terminal, and all BMCs would wait for an answer.
+        raise TlsError(f"{key}: is encrypted; a key without a passphrase is needed")
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     context.num_tickets = 1
     try:
-        context.load_cert_chain(certificate, key)
+        for path in (certificate, key):
+            if path.stat().st_size > MAX_FILE:
+                raise TlsError(f"{path}: larger than {MAX_FILE} bytes")
+        context.load_cert_chain(certificate, key, password=encrypted)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(f"{certificate}, {key}: cannot be used as certificate and key: {error}") from error
     return context
@@ -95,3 +116,50 @@ def transient_context() -> ssl.SSLContext:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+class Served:
+    """The context that new connections get. Those that are open keep the one that they began with.
+
+    A changed pair of files makes a new context and does not go into the old one: that would be left with half of a
+    pair that does not match, and would go on to offer a former certificate whose key is of another kind.
+    """
+
+    def __init__(self, context: ssl.SSLContext, files: tuple[Path, Path] | None = None, seen: _Seen = ()) -> None:
+        self.context = context
+        self._files, self._seen = files, seen
+
+    @classmethod
+    def of_files(cls, certificate: Path, key: Path) -> "Served":
+        """Raises TlsError."""
+        # Looked at first: what changes while it is read will be read again.
+        seen = _look((certificate, key))
+        return cls(server_context(certificate, key), (certificate, key), seen)
+
+    def poll(self, metrics: Metrics) -> None:
+        """Read the files again if they have changed since they were last read."""
+        if self._files is not None and _look(self._files) != self._seen:
+            self.reload(metrics)
+
+    def reload(self, metrics: Metrics) -> None:
+        """Read the files again. A pair that cannot be used is refused, and the present one stays."""
+        if self._files is None:
+            return
+        self._seen = _look(self._files)
+        try:
+            self.context = server_context(*self._files)
+        except TlsError as error:
+            metrics.tls_refusals += 1
+            log.warning("the changed certificate is refused, the one of before stays: %s", error)
+        else:
+            metrics.tls_reloads += 1
+            log.info("new connections get the certificate that %s has now", self._files[0])
+
+
+def _look(files: tuple[Path, Path]) -> _Seen:
+    """What tells the present content of files from a former one; () where one is not there."""
+    try:
+        facts = [path.stat() for path in files]
+    except OSError:
+        return ()
+    return tuple([(one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) for one in facts])

@@ -59,14 +59,14 @@ async def test_an_address_that_is_not_known_any_more_is_refused(server: Server) 
 
 
 @pytest.fixture(scope="module")
-def server_context() -> ssl.SSLContext:
-    return tls.transient_context()
+def served_tls() -> tls.Served:
+    return tls.Served(tls.transient_context())
 
 
 @pytest.fixture
-async def secure(server_context: ssl.SSLContext) -> AsyncIterator[Server]:
+async def secure(served_tls: tls.Served) -> AsyncIterator[Server]:
     """A server with TLS."""
-    async with serving(server_context) as made:
+    async with serving(served_tls) as made:
         yield made
 
 
