@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 from bmcsim.core.clock import Clock
 from bmcsim.core.timers import TimerHeap
-from bmcsim.machine.actions import Action, DropSessions
+from bmcsim.machine.actions import Action, DropSessions, Emit, EndStreams, OfDpu
 from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.events import Event
 
 Wake = Callable[[float], None]
 """Ask for `run_due` to be called in so many seconds; the latest wish counts."""
@@ -17,7 +18,7 @@ class Driver:
     """One heap for all timers of all BMCs; it follows from the timers in their states.
 
     wake: who calls `run_due`; tests leave it out and call it themselves. immediate: hardware takes no time at all.
-    changed: told of each BMC that a timer changed.
+    changed: told of each BMC that a timer changed. emit: told each event that a BMC has for those who listen.
     """
 
     def __init__(
@@ -27,9 +28,10 @@ class Driver:
         *,
         immediate: bool = False,
         changed: Callable[[Bmc], None] | None = None,
+        emit: Callable[[Bmc, Event], None] | None = None,
     ) -> None:
         self._clock, self._wake, self._immediate = clock, wake, immediate
-        self.changed = changed
+        self.changed, self.emit = changed, emit
         self._heap = TimerHeap()
         self._wished: float | None = None
 
@@ -42,8 +44,16 @@ class Driver:
 
     def _take(self, bmc: Bmc, actions: Sequence[Action]) -> None:
         for action in actions:
-            if isinstance(action, DropSessions):
-                bmc.drop_sessions(action)
+            match action:
+                case DropSessions():
+                    bmc.drop_sessions(action)
+                case Emit(event):
+                    if self.emit is not None:
+                        self.emit(bmc, event)
+                case EndStreams():
+                    bmc.end_streams(action)
+                case OfDpu(number, theirs):
+                    self._take(bmc.dpus[number], theirs)
         self._follow(bmc)
         for dpu in bmc.dpus:
             self._follow(dpu)

@@ -4,9 +4,11 @@ from enum import StrEnum
 
 import msgspec
 
+from bmcsim.machine.events import Event
+
 
 class Happening(StrEnum):
-    """What became true of a BMC; logs, jobs, staged changes and (later) event subscriptions react to it."""
+    """What became true of a BMC; logs, jobs, staged changes and event subscriptions react to it."""
 
     SYSTEM_POWERED_ON = "SystemPoweredOn"
     SYSTEM_POWERED_OFF = "SystemPoweredOff"
@@ -53,4 +55,23 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
     about: str = ""
 
 
-Action = SetTimer | CancelTimer | DropSessions | Happened
+class Emit(msgspec.Struct, frozen=True, gc=False):
+    """Those who listen to the BMC are told an event."""
+
+    event: Event
+
+
+class EndStreams(msgspec.Struct, frozen=True, gc=False):
+    """Streams of events end. stream: the id of one; '' for all, and the BMC forgets its feed."""
+
+    stream: str = ""
+
+
+class OfDpu(msgspec.Struct, frozen=True):
+    """What followed for a DPU of the host. number: its place among them."""
+
+    number: int
+    actions: "tuple[Action, ...]"
+
+
+Action = SetTimer | CancelTimer | DropSessions | Happened | Emit | EndStreams | OfDpu

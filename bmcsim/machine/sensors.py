@@ -12,11 +12,12 @@ Rule 5: a reading that was set by hand wins, inside or outside of the range. Wha
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import exp
+from math import exp, isfinite
 from random import Random
 from typing import Any, NamedTuple
 
 from bmcsim.core.clock import Moment
+from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.power import Power
 from bmcsim.machine.state import State
@@ -24,6 +25,9 @@ from bmcsim.tree.template import Follows, HoleFunction, Limits, Reading
 
 FULL = 255
 """Load and heat are integers from 0 to FULL."""
+
+SENSOR_EVENTS = "SensorEvent.1.1"
+"""The registry of messages about thresholds."""
 
 IDLE = 20
 """The load of a system that is on and runs nothing."""
@@ -201,6 +205,73 @@ def judged(limits: Limits, value: float) -> str:
     if not limits.lower_critical < value < limits.upper_critical:
         return "Critical"
     return "OK" if limits.lower_caution < value < limits.upper_caution else "Warning"
+
+
+def set_reading(bmc: Bmc, uri: str, by_hand: float | None, moment: Moment) -> list[Action]:
+    """Make a sensor read something, whatever its thresholds say of it; None: what it measures.
+
+    Raises KeyError for what is no sensor, and ValueError for what is no number.
+    """
+    reading, shown = bmc.tree.readings[uri], bmc.state.readings
+    if by_hand is not None and not isfinite(by_hand):
+        raise ValueError(f"{by_hand} is no reading")
+    before = _measured(bmc, reading, moment)
+    others = {sensor: number for sensor, number in shown.items() if sensor != uri}
+    bmc.become(moment, readings=others if by_hand is None else {**others, uri: float(by_hand)})
+    after = _measured(bmc, reading, moment)
+    if before is None or after is None:
+        return []
+    return _crossing(bmc, reading, before, after, moment)
+
+
+def _measured(bmc: Bmc, reading: Reading, moment: Moment) -> float | None:
+    now = value(reading)(bmc, moment, None)
+    return None if now == b"null" else float(now)
+
+
+class _Crossed(NamedTuple):
+    """A message of the SensorEvent registry. sensor, reading, units and the threshold are its arguments."""
+
+    key: str
+    text: str
+    severity: str
+
+
+_CAUTION_ABOVE = _Crossed("ReadingAboveUpperCautionThreshold", "%1 reads %2%3, above caution threshold %4.", "Warning")
+_CAUTION_BELOW = _Crossed("ReadingBelowLowerCautionThreshold", "%1 reads %2%3, below caution threshold %4.", "Warning")
+_CRITICAL_ABOVE = _Crossed(
+    "ReadingAboveUpperCriticalThreshold", "%1 reads %2%3, above critical threshold %4.", "Critical"
+)
+_CRITICAL_BELOW = _Crossed(
+    "ReadingBelowLowerCriticalThreshold", "%1 reads %2%3, below critical threshold %4.", "Critical"
+)
+_NORMAL = _Crossed("SensorReadingNormalRange", "%1 reads %2%3, which is normal again.", "OK")
+
+
+def _crossing(bmc: Bmc, reading: Reading, before: float, after: float, moment: Moment) -> list[Action]:
+    """What subscribers are told when a reading moves into another of the ranges that its thresholds make."""
+    (crossed, threshold), (was, _) = _range(reading.limits, after), _range(reading.limits, before)
+    if crossed is was:
+        return []
+    facts = bmc.tree.nodes[reading.uri].template
+    args = [str(facts["Name"]), f"{after:g}", str(facts.get("ReadingUnits", ""))]
+    if threshold is not None:
+        args.append(f"{threshold:g}")
+    id_ = f"{SENSOR_EVENTS}.{crossed.key}"
+    return bmc.event("Alert", id_, crossed.text, reading.uri, moment, args=tuple(args), severity=crossed.severity)
+
+
+def _range(limits: Limits, value: float) -> tuple[_Crossed, float | None]:
+    """The range that a value is in, and the threshold that it has crossed."""
+    if value >= limits.upper_critical:
+        return _CRITICAL_ABOVE, limits.upper_critical
+    if value <= limits.lower_critical:
+        return _CRITICAL_BELOW, limits.lower_critical
+    if value >= limits.upper_caution:
+        return _CAUTION_ABOVE, limits.upper_caution
+    if value <= limits.lower_caution:
+        return _CAUTION_BELOW, limits.lower_caution
+    return _NORMAL, None
 
 
 FORMS: dict[tuple[str, str], Callable[[Reading], HoleFunction]] = {

@@ -51,7 +51,7 @@ class RedfishApp:
 
 
 async def _read(cycle: Cycle, receive: ASGIReceiveCallable, content_type: bytes) -> tuple[bytes, Upload | None]:
-    """The body, or what is left of an upload. Raises _Gone, and RedfishError 400, 408 and 413.
+    """The body, or what is left of an upload. Raises _Gone, and RedfishError 400, 408, 413 and 431.
 
     A body without a length is counted while it is read.
     """
@@ -71,6 +71,6 @@ async def _read(cycle: Cycle, receive: ASGIReceiveCallable, content_type: bytes)
             body += data
         else:
             sink.feed(data)
-        if more and cycle.late:
-            raise RedfishError(408, "GeneralError")
+        if more and cycle.refusal is not None:
+            raise cycle.refusal
     return (bytes(body), None) if sink is None else (b"", sink.result())

@@ -33,7 +33,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Bounds of a request. Sizes in bytes, times in seconds; beyond them: 431, 414, 413, 408, close.
 
     upload: of a firmware image, None for what the BMC says. body_seconds: for a whole body; body_idle_seconds: between
-    two pieces of one.
+    two pieces of one. idle_seconds: between requests; stalled_seconds: of a client that does not read. requests: how
+    many one connection takes, None for any number; the answer to the last one says Connection: close.
     """
 
     head: int = 32 * 1024
@@ -44,6 +45,8 @@ class Limits(msgspec.Struct, frozen=True):
     body_seconds: float = 600.0
     body_idle_seconds: float = 60.0
     idle_seconds: float = 75.0
+    stalled_seconds: float = 60.0
+    requests: int | None = None
     linger_seconds: float = 1.0
 
 
@@ -117,6 +120,8 @@ class Context:
         """Keep a parsed header block; the oldest half goes when there are too many."""
         if len(block) > _KNOWN_BYTES or b"\r\nconnection:" in block.lower():
             return
+        if self.limits.requests is not None:
+            return  # The parser has to see, and count, each request.
         if len(self.known) >= _KNOWN_BLOCKS:
             for old in list(self.known)[: _KNOWN_BLOCKS // 2]:
                 del self.known[old]
@@ -165,7 +170,8 @@ class Context:
         except RedfishError as error:
             return None, error_response(error), False
         response = service.handle(bmc, request)
-        return bmc, response, bmc.uncommitted is not None or response.delivery is not None
+        waits = response.delivery is not None or response.stream is not None
+        return bmc, response, waits or bmc.uncommitted is not None
 
     def settle(self, bmc: Bmc | None, response: Response, then: Callable[[Response], None]) -> None:
         """Commit what a request changed, call `then` with its answer, and execute the actions. Now or later.

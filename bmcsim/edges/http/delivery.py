@@ -46,6 +46,11 @@ class Outgoing:
         else:
             self._start()
 
+    @property
+    def hurried(self) -> bool:
+        """Whether the server stops with this answer."""
+        return self._hurried
+
     def hurry(self) -> None:
         """The server stops: send the rest at once, and let the connection end with it."""
         self._hurried = self.closes = True

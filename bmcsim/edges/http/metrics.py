@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from bmcsim.edges.push import Deliveries
 from bmcsim.fleet.journal import Journal
 from bmcsim.fleet.registry import Fleet
 
@@ -25,6 +26,9 @@ class Metrics:
         "lag",
         "lag_max",
         "seconds",
+        "streams",
+        "tls_refusals",
+        "tls_reloads",
     )
 
     def __init__(self) -> None:
@@ -34,8 +38,11 @@ class Metrics:
         self.dropped = 0
         self.connections_opened = 0
         self.connections_closed = 0
+        self.streams = 0
         self.lag = 0.0
         self.lag_max = 0.0
+        self.tls_reloads = 0
+        self.tls_refusals = 0
 
     def observe(self, status: int, seconds: float) -> None:
         """One answered request. seconds: from the complete request to the written answer."""
@@ -48,9 +55,15 @@ class FleetCollector(Collector):
     """Computes everything at the scrape."""
 
     def __init__(
-        self, metrics: Metrics, fleet: Fleet, timers: Callable[[], int], journal: Journal | None = None
+        self,
+        metrics: Metrics,
+        fleet: Fleet,
+        timers: Callable[[], int],
+        journal: Journal | None = None,
+        deliveries: Deliveries | None = None,
     ) -> None:
-        self._metrics, self._fleet, self._timers, self._journal = metrics, fleet, timers, journal
+        self._metrics, self._fleet, self._timers = metrics, fleet, timers
+        self._journal, self._deliveries = journal, deliveries
 
     def collect(self) -> Iterator[Metric]:
         """The metric families."""
@@ -75,11 +88,18 @@ class FleetCollector(Collector):
         opened, closed = metrics.connections_opened, metrics.connections_closed
         yield GaugeMetricFamily("bmcsim_http_connections", "Open connections.", value=opened - closed)
         yield CounterMetricFamily("bmcsim_http_connections_opened", "Connections accepted.", value=opened)
+        yield GaugeMetricFamily("bmcsim_event_streams", "Open streams of server-sent events.", value=metrics.streams)
+        subscriptions = sum([len(bmc.state.subscriptions) for bmc in self._fleet])
+        yield GaugeMetricFamily("bmcsim_event_subscriptions", "Event subscriptions.", value=subscriptions)
         yield GaugeMetricFamily("bmcsim_event_loop_lag_seconds", "How late the last loop tick was.", value=metrics.lag)
         yield GaugeMetricFamily(
             "bmcsim_event_loop_lag_max_seconds", "The latest tick since the last scrape.", value=metrics.lag_max
         )
         metrics.lag_max = 0.0
+        reloads = CounterMetricFamily("bmcsim_tls_reloads", "Changed certificate files by result.", labels=["result"])
+        reloads.add_metric(["used"], metrics.tls_reloads)
+        reloads.add_metric(["refused"], metrics.tls_refusals)
+        yield reloads
         states = Counter((bmc.identity.kind.value, bmc.power.shown, bmc.state.service.value) for bmc in self._fleet)
         bmcs = GaugeMetricFamily("bmcsim_bmcs", "BMCs by kind and state.", labels=["kind", "power", "service"])
         for labels, count in sorted(states.items()):
@@ -87,8 +107,21 @@ class FleetCollector(Collector):
         yield bmcs
         yield GaugeMetricFamily("bmcsim_bmcs_expected", "BMCs of the fleet file.", value=self._fleet.expected)
         yield GaugeMetricFamily("bmcsim_timers", "Pending timers.", value=self._timers())
+        if self._deliveries is not None:
+            yield _of_deliveries(self._deliveries)
         if self._journal is not None:
             yield from _of_journal(self._journal)
+
+
+def _of_deliveries(deliveries: Deliveries) -> Metric:
+    family = CounterMetricFamily(
+        "bmcsim_event_deliveries",
+        "Attempts to post an event that arrived or failed, and events that were given up.",
+        labels=["result"],
+    )
+    for result in ("delivered", "failed", "dropped"):
+        family.add_metric([result], getattr(deliveries, result))
+    return family
 
 
 def _of_journal(journal: Journal) -> Iterator[Metric]:

@@ -38,7 +38,9 @@ from bmcsim.core.errors import RedfishError
 from bmcsim.edges.http.context import Context, Dropped, Known
 from bmcsim.edges.http.delivery import Outgoing
 from bmcsim.edges.http.gate import dialled_address, reset
+from bmcsim.edges.http.streaming import Streaming
 from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.events import StreamWish
 from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.messages import error_response
 from bmcsim.redfish.service import BodyPlan, handle
@@ -72,9 +74,15 @@ class Pending:
 
 
 def encode(response: Response, method: str, date: bytes, keep_alive: bool) -> bytes:
-    """A response as it goes over the wire (RFC 9112). HEAD has the Content-Length of GET and no content."""
+    """A response as it goes over the wire (RFC 9112). HEAD has the Content-Length of GET and no content.
+
+    A stream ends with its connection, or in chunks where that goes on.
+    """
     body = response.body
     connection = b"\r\n" if keep_alive else b"Connection: close\r\n\r\n"
+    if response.stream is not None:
+        framing = b"Transfer-Encoding: chunked\r\n" if keep_alive else b""
+        return b"".join((STATUS_LINE[response.status], date, response.head, framing, connection))
     if response.status in _NO_CONTENT:
         return b"".join((STATUS_LINE[response.status], date, response.head, connection))
     length = b"Content-Length: %d\r\n" % len(body)
@@ -86,12 +94,12 @@ def encode(response: Response, method: str, date: bytes, keep_alive: bool) -> by
 class Cycle(RequestResponseCycle):
     """uvicorn's request cycle for a request whose body `plan` lets in; `deliver` sends its one answer.
 
-    late: the body takes too long.
+    refusal: why the rest of the body is not waited for, None as long as it is.
     """
 
     plan: BodyPlan
     protocol: "RedfishProtocol"
-    late = False
+    refusal: RedfishError | None = None
     _outgoing: Outgoing | None = None
 
     @property
@@ -130,6 +138,11 @@ class Cycle(RequestResponseCycle):
         if self._outgoing is not None:
             self._outgoing.hurry()
 
+    def refuse(self, error: RedfishError) -> None:
+        """The rest of the body will not come, or is not wanted."""
+        self.refusal = error
+        self.message_event.set()
+
     def cancel(self) -> None:
         """The connection is gone."""
         self.disconnected = self.disconnected or not self.response_complete
@@ -157,10 +170,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         "_headers",
         "_in_head",
         "_in_message",
+        "_overhead",
         "_parser",
         "_plan",
         "_queue",
         "_received",
+        "_requests",
+        "_streaming",
         "_url",
         "_write_paused",
         "context",
@@ -181,12 +197,16 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self._queue: deque[Pending | Cycle] | None = None
         # What is being answered; None in the fast lane as long as its answers are simply written.
         self._active: Cycle | Outgoing | None = None
+        self._streaming: Streaming | None = None
         # How the slow lane is to read the body of the request that is coming in; None in the fast lane.
         self._plan: BodyPlan | None = None
         self._closing = self._write_paused = False
         self._in_head = self._in_message = False
         self._head_size = self._chunk = 0
+        # Bytes since the last one of a body: chunk extensions and trailers, which the parser keeps.
+        self._overhead = 0
         self._began = 0.0
+        self._requests = 0
         self._headers: Sequence[tuple[bytes, bytes]] = ()
         self._fields: Mapping[bytes, bytes] = _NO_FIELDS
         self._body: tuple[bytes, ...] = ()
@@ -217,6 +237,8 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         for owed in (self._active, self._cycle, *(self._queue or ())):
             if isinstance(owed, Cycle | Outgoing):
                 owed.cancel()
+        if self._streaming is not None:
+            self._stream_over()
         self._active = self._cycle = self._queue = self._parser = None
         if self._flow is not None:
             self._flow.resume_writing()
@@ -234,9 +256,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
     def sweep(self, now: float) -> None:
         """Called every few seconds: close what is idle, or too slow with its request or with reading its answers."""
         idle, limits = now - self.last_active, self.context.limits
-        if self._write_paused:
-            if idle > limits.idle_seconds:
+        # One that closes waits until its client has read the rest.
+        if self._write_paused or self.transport.is_closing():
+            if idle > limits.stalled_seconds:
                 self.transport.abort()
+            return
+        if self._streaming is not None:
+            self._streaming.tick(now)
             return
         in_body = self._in_message and not self._in_head
         streaming = in_body and self._plan is not None and self._active is self._cycle
@@ -244,22 +270,26 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             return
         if in_body:
             if idle > limits.body_idle_seconds or now - self._began > limits.body_seconds:
-                self._body_is_late()
+                self._give_up(RedfishError(408, "GeneralError"))
         elif self._in_head and idle > limits.head_seconds:
             self._refuse_and_close(error_response(RedfishError(408, "GeneralError")))
         elif idle > limits.idle_seconds:
             self.transport.close()
 
-    def _body_is_late(self) -> None:
-        if self._plan is not None and self._cycle is not None:
-            self._cycle.late = True
-            self._cycle.message_event.set()
+    def _give_up(self, error: RedfishError) -> None:
+        """Refuse the request that is coming in, also when the slow lane is reading its body."""
+        if self._in_message and self._plan is not None and self._cycle is not None:
+            self._closing = True
+            self._cycle.refuse(error)
         else:
-            self._refuse_and_close(error_response(RedfishError(408, "GeneralError")))
+            self._refuse_and_close(error_response(error))
 
     def shutdown(self) -> None:
         """Finish the request that is being answered, without its delays, then close."""
-        if self._active is not None:
+        if self._streaming is not None:
+            self._streaming.end()
+            self.transport.close()
+        elif self._active is not None:
             self._active.hurry()
         else:
             self.transport.close()
@@ -270,11 +300,16 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self.last_active = self.context.clock.now().mono
         self.flow.pause_writing()
         self.flow.pause_reading()
+        if self._streaming is not None:
+            self._streaming.paused = True
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._write_paused = False
         self.flow.resume_writing()
+        if self._streaming is not None:
+            self._streaming.paused = False
+            self._streaming.flush()
         self._drain()
 
     # parsing
@@ -292,9 +327,14 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self.data_received(bytes(self.listener.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; everything else happens in its callbacks."""
-        if self._closing or (not self._in_message and data.startswith(b"GET ") and self._known_get(data)):
-            return
+        """Answer a GET that is known, or feed the parser; everything else happens in its callbacks."""
+        while data and not self._closing:
+            if not self._in_message and data.startswith(b"GET ") and self._known_get(data):
+                return
+            data = self._feed(data)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Feed the parser; what is left for another one after a request that asks for an upgrade."""
         if not self._in_head:
             self.last_active = self.context.clock.now().mono
         if self._parser is None:
@@ -306,26 +346,26 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             # The request was answered as if it had not asked; the parser is spent and a new one takes the rest.
             self._parser = httptools.HttpRequestParser(self)
-            rest = data[upgrade.args[0] :]
-            if rest and not self._closing:
-                self.data_received(rest)
-            return
+            return data[upgrade.args[0] :]
         except httptools.HttpParserInvalidMethodError:
             known = _METHOD.match(data) is not None
             error = RedfishError(501, "OperationNotAllowed") if known else RedfishError(400, "UnrecognizedRequestBody")
             self._refuse_and_close(error_response(error))
-            return
+            return b""
         except httptools.HttpParserCallbackError:
             raise
         except httptools.HttpParserError:
-            self._refuse_and_close(error_response(RedfishError(400, "UnrecognizedRequestBody")))
-            return
+            self._give_up(RedfishError(400, "UnrecognizedRequestBody"))
+            return b""
         if self._in_head:
             begun_here = self._head_size == 0
-            self._head_size = (
-                self._parsed_head() + len(data) - data.rfind(b"\n") if begun_here else self._head_size + len(data)
-            )
+            self._head_size = self._begun_head(data) if begun_here else self._head_size + len(data)
             self._check_head(self._head_size)
+        elif self._in_message and self._plan is not None and not self._closing:
+            self._overhead += len(data)
+            if self._overhead > self.context.limits.head:
+                self._give_up(RedfishError(431, "HeaderInvalid", "(trailer)"))
+        return b""
 
     def _known_get(self, data: bytes) -> bool:
         """Answer a GET without parsing it. False when anything about it is not known to be plain.
@@ -381,6 +421,8 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         fields = dict(self._headers)
         if len(fields) != len(self._headers):
             fields = self._with_duplicates()
+            if self._closing:
+                return
         self._fields = fields
         if len(self._url) > self.context.limits.target or self._head_size + self._chunk > self.context.limits.head:
             self._check_head(self._parsed_head())
@@ -419,6 +461,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         """A piece of the body."""
         if self._closing:
             return
+        self._overhead = -self._chunk
         if self._plan is None:
             self._body += (body,)
         elif self._cycle is not None and not self._cycle.response_complete:
@@ -441,8 +484,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         if self._body:
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
             self._body = ()
-        parser = self._parser
-        keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        keep_alive = self._goes_on()
         head = head_of(self._fields)
         pending = Pending(self._request(body, head), self._fields, keep_alive, None)
         if head.plain and keep_alive and not body and pending.request.method == "GET":
@@ -451,6 +493,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             self._enqueue(pending)
         else:
             self._answer(pending)
+
+    def _goes_on(self) -> bool:
+        """Whether the connection is for further requests after this one. Asked once for each that the parser sees."""
+        self._requests += 1
+        most, parser = self.context.limits.requests, self._parser
+        goes_on = parser.should_keep_alive() and parser.get_http_version() == "1.1"
+        return goes_on and (most is None or self._requests < most)
 
     def _request(self, body: bytes, head: Head) -> Request:
         target = self._url.decode("latin-1")
@@ -485,6 +534,14 @@ class RedfishProtocol(asyncio.BufferedProtocol):
 
     def _parsed_head(self) -> int:
         return len(self._url) + sum([len(name) + len(value) + 4 for name, value in self._headers])
+
+    def _begun_head(self, data: bytes) -> int:
+        """Size of a head whose beginning is the end of `data`, what the parser still keeps of it included."""
+        if not self._url:
+            return 0
+        # Without a line of its own, the last line end may be one before the body of another request.
+        line = max(data.rfind(b"\n"), data.rfind(self._url) + len(self._url))
+        return self._parsed_head() + len(data) - line
 
     def _remember(self, head: Head) -> None:
         """Keep the header block that was just parsed, if it stands alone in what was received."""
@@ -550,19 +607,50 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         """Send an answer once its change is committed, as it wants to be delivered. For both lanes."""
         context, started = self.context, time.monotonic()
 
-        def out(status: int) -> None:
+        def out(final: Response, keep_alive: bool) -> None:
             if outgoing.sent:
-                context.metrics.observe(status, time.monotonic() - started)
+                context.metrics.observe(final.status, time.monotonic() - started)
             else:
                 context.metrics.dropped += 1
-            over()
+            cut = outgoing.hurried or (final.delivery is not None and final.delivery.keep is not None)
+            if bmc is not None and final.stream is not None and not cut:
+                self._stream(bmc, final.stream, keep_alive, over)
+            else:
+                over()
 
         def settled(final: Response) -> None:
-            date = context.date_line(context.clock.now())
-            encoded = encode(final, method, date, keep_alive=not outgoing.closes)
-            outgoing.begin(encoded, final.delivery, lambda: out(final.status))
+            date, keep_alive = context.date_line(context.clock.now()), not outgoing.closes
+            encoded = encode(final, method, date, keep_alive)
+            outgoing.begin(encoded, final.delivery, lambda: out(final, keep_alive))
 
         context.settle(bmc, response, settled)
+
+    def _stream(self, bmc: Bmc, wish: StreamWish, keep_alive: bool, over: Callable[[], None]) -> None:
+        """Send events from now on; the answer is over when the stream is."""
+
+        def ended() -> None:
+            self._stream_over()
+            over()
+
+        context = self.context
+        context.metrics.streams += 1
+        self._streaming = Streaming(
+            self.transport,
+            bmc,
+            wish,
+            context.clock.now(),
+            chunked=keep_alive,
+            stalled_seconds=context.limits.stalled_seconds,
+            over=ended,
+        )
+        self._streaming.paused = self._write_paused
+        self._streaming.flush()
+
+    def _stream_over(self) -> None:
+        streaming, self._streaming = self._streaming, None
+        if streaming is not None:
+            streaming.cancel()
+            self.context.metrics.streams -= 1
 
     def _finish(self, response: Response, request: Request | None) -> None:
         """Refuse, and end the connection with that."""
@@ -636,6 +724,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
     # slow lane
 
     def _start_slow(self, plan: BodyPlan) -> None:
+        self._overhead = -self._chunk
         request = self._request(b"", head_of(self._fields))
         version = self._parser.get_http_version()
         scope: dict[str, Any] = {
@@ -663,7 +752,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             default_headers=[],
             message_event=asyncio.Event(),
             expect_100_continue=self._fields.get(b"expect", b"").lower() == b"100-continue",
-            keep_alive=self._parser.should_keep_alive() and version == "1.1",
+            keep_alive=self._goes_on(),
             on_response=self.on_response_complete,
         )
         cycle.plan, cycle.protocol = plan, self

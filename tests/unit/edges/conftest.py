@@ -1,7 +1,6 @@
 """A real Redfish listener on loopback, with two BMCs, spoken to byte by byte."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -12,6 +11,7 @@ from bmcsim.core.clock import ManualClock
 from bmcsim.edges.http.context import Context, Limits
 from bmcsim.edges.http.listen import open_socket, parse_listen
 from bmcsim.edges.http.server import Listener, redfish_listener
+from bmcsim.edges.http.tls import Served
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.registry import Fleet
 from tests.conftest import PASSWORD, basic, make_client
@@ -114,7 +114,7 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 
 @asynccontextmanager
-async def serving(context_of_tls: ssl.SSLContext | None) -> AsyncIterator[Server]:
+async def serving(served_tls: Served | None) -> AsyncIterator[Server]:
     """A listener on an ephemeral port of all of 127.0.0.0/8."""
     clock = ManualClock()
     fleet = Fleet()
@@ -126,7 +126,7 @@ async def serving(context_of_tls: ssl.SSLContext | None) -> AsyncIterator[Server
     listen = parse_listen("127.0.0.0/8:0")
     sock, _ = open_socket(listen)
     context = Context(fleet, Driver(clock), clock, Limits(linger_seconds=0.1), listen.network)
-    listener = redfish_listener(context, sock, context_of_tls)
+    listener = redfish_listener(context, sock, served_tls)
     port = sock.getsockname()[1]
     await listener.start()
     made = Server(context, listener, clock, port)

@@ -235,6 +235,108 @@ async def test_malformed_and_smuggled_requests_are_refused_and_closed(server: Se
     assert answers[0].fields["connection"] == "close"
 
 
+CHUNKED = get(SYSTEM, "Transfer-Encoding: chunked", "Content-Type: application/json", method="PATCH")
+
+
+@pytest.mark.parametrize("rest", [b"nonsense\r\n", b"-1\r\n", b"1\r\nxyz\r\n", b"0\r\nX : y\r\n\r\n", b"0\n"])
+async def test_a_chunked_body_that_turns_into_nonsense_is_refused_and_closed(server: Server, rest: bytes) -> None:
+    """What the slow lane has begun to read never gets an end, so that nothing else would ever answer."""
+    for before in (b"", get("/redfish")):
+        *_, answer = await server.exchange(before + CHUNKED + b"2\r\n{}\r\n" + rest)
+        assert (answer.status, answer.fields["connection"]) == (400, "close")
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"2\r\n{}\r\n0\r\n", b"X-Trailer: " + b"x" * 1000 + b"\r\n"),
+        (b"2\r\n{}\r\n0\r\nX-Endless: ", b"x" * 1000),
+        (b"2;x=", b"x" * 1000),
+        (b"", b"0" * 1000),
+    ],
+)
+async def test_what_a_chunked_body_has_beside_its_data_has_an_end(server: Server, begin: bytes, more: bytes) -> None:
+    """Trailers and chunk extensions: the parser would keep them, or read them for ever."""
+    connection = await server.connect()
+    connection.writer.write(CHUNKED + begin)
+    for _ in range(80):
+        connection.writer.write(more)
+        await asyncio.sleep(0)
+    answer = await connection.answer()
+    assert answer.status in (400, 431)
+    assert answer.fields["connection"] == "close"
+    connection.writer.close()
+
+
+async def test_data_of_a_chunked_body_is_not_counted_as_what_is_beside_it(server: Server) -> None:
+    connection = await server.connect()
+    connection.writer.write(CHUNKED)
+    for _ in range(400):
+        connection.writer.write(b"200\r\n%b\r\n" % (b" " * 512))
+        await asyncio.sleep(0)
+    connection.writer.write(b'29\r\n{"Boot":{"BootSourceOverrideTarget":"Pxe"\r\n2\r\n}}\r\n0\r\n\r\n')
+    assert (await connection.answer()).status == 204
+    connection.writer.close()
+
+
+@pytest.mark.parametrize("one", [get("/redfish", "Connection: Upgrade", "Upgrade: h2c"), get("a:1", method="CONNECT")])
+async def test_any_number_of_requests_that_ask_for_an_upgrade_may_come_at_once(server: Server, one: bytes) -> None:
+    """Each has its own parser; Python's stack has room for a thousand calls."""
+    connection = await server.connect()
+    await asyncio.sleep(0.01)
+    (served,) = server.listener.server.server_state.connections
+    served.data_received(one * 1200 + get("/redfish", CLOSE))
+    answers = await connection.answers()
+    assert len(answers) == 1201
+    assert answers[-1].status == 200
+
+
+@pytest.mark.parametrize("kept", [1, 3, 20, 40])
+async def test_a_long_body_before_it_makes_no_head_too_long(server: Server, kept: int) -> None:
+    """The first segment ends in the first line of the second request."""
+    body = orjson.dumps({"Nonsense": "x" * 50_000})
+    following = get(SYSTEM, CLOSE)
+    connection = await server.connect()
+    connection.writer.write(send("PATCH", SYSTEM, body) + following[:kept])
+    assert (await connection.answer()).status == 400
+    connection.writer.write(following[kept:])
+    assert (await connection.answer()).status == 200
+    connection.writer.close()
+
+
+async def test_a_connection_that_closes_does_not_wait_for_ever_for_its_client_to_read(server: Server) -> None:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(sock, (FIRST, server.port))
+    await asyncio.sleep(0.01)
+    (connection,) = server.listener.server.server_state.connections
+    while not connection.transport.get_write_buffer_size():
+        await loop.sock_sendall(sock, get("/redfish/v1/JsonSchemas"))
+        await asyncio.sleep(0.001)
+    await loop.sock_sendall(sock, get("/redfish", CLOSE))
+    await asyncio.sleep(0.01)
+    assert connection.transport.is_closing()
+    connection.sweep(server.clock.now().mono + 76)
+    await asyncio.sleep(0.01)
+    assert not server.listener.server.server_state.connections
+    sock.close()
+
+
+@pytest.mark.parametrize("rest", [b"2\r\n{}\r\n0\r\n\r\n", b"nonsense\r\n"])
+async def test_a_request_that_was_refused_for_its_head_does_not_reach_the_slow_lane(
+    server: Server, rest: bytes
+) -> None:
+    head = get(SYSTEM, "Host: other", "Transfer-Encoding: chunked", "Content-Type: application/json", method="PATCH")
+    connection = await server.connect()
+    connection.writer.write(head)
+    assert (await connection.answer()).status == 400
+    assert not server.listener.server.server_state.tasks
+    connection.writer.write(rest)
+    assert await connection.closed()
+
+
 async def test_a_bmc_in_reset_closes_after_delivering_what_it_owes_to_others(server: Server) -> None:
     fleet: Fleet = server.context.fleet
     fleet.route(b"", SECOND.encode(), "").reset_bmc(server.clock.now())

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bmcsim.core.clock import Moment
+from bmcsim.machine import sensors
 from bmcsim.machine.holes import bind
 from bmcsim.machine.power import Power
 from bmcsim.machine.sensors import COOLING, FULL, IDLE, WARMING, heat, judged, load
@@ -181,13 +182,37 @@ def test_a_reading_changes_over_time_but_within_a_second_never(dpu: Client, foll
 
 
 def test_all_holes_of_a_sensor_agree_with_the_metric_report(host: Client) -> None:
-    host.bmc.set_reading("/redfish/v1/Chassis/System.Embedded.1/Sensors/Temp_4", 71.5, host.clock.now())
+    sensors.set_reading(host.bmc, "/redfish/v1/Chassis/System.Embedded.1/Sensors/Temp_4", 71.5, host.clock.now())
     for seconds in (0, 0.4, 31, 4000):
         host.advance(seconds)
         values = host.get(REPORT)["MetricValues"]
         assert len(values) == len(host.bmc.tree.readings)
         for value in values:
             assert float(value["MetricValue"]) == host.get(value["MetricProperty"])["Reading"]
+
+
+@pytest.mark.parametrize("profile", ["bluefield3", "dell_poweredge_r750"])
+def test_the_metric_report_of_a_system_that_is_off_has_what_its_sensors_have(profile: str) -> None:
+    client = make_client(profile)
+    client.bmc.become(client.clock.now(), power=Power.OFF)
+    values = client.get(REPORT)["MetricValues"]
+    dead = [value for value in values if value["MetricValue"] is None]
+    assert 0 < len(dead) < len(values)
+    for value in values:
+        reading = client.get(value["MetricProperty"])["Reading"]
+        assert reading is None if value in dead else float(value["MetricValue"]) == reading
+
+
+@pytest.mark.parametrize("profile", ["bluefield3", "dell_poweredge_r750"])
+def test_a_metric_report_and_its_definition_name_each_other_and_all_sensors(profile: str) -> None:
+    client = make_client(profile)
+    service = client.get("/redfish/v1/TelemetryService")
+    (report,) = client.get(service["MetricReports"]["@odata.id"])["Members"]
+    (definition,) = client.get(service["MetricReportDefinitions"]["@odata.id"])["Members"]
+    shown, told = client.get(report["@odata.id"]), client.get(definition["@odata.id"])
+    assert (shown["MetricReportDefinition"], told["MetricReport"]) == (definition, report)
+    assert told["MetricProperties"] == [value["MetricProperty"] for value in shown["MetricValues"]]
+    assert set(told["MetricProperties"]) == set(client.bmc.tree.readings)
 
 
 def test_no_two_sensors_move_alike() -> None:
@@ -340,26 +365,26 @@ def test_a_reading_that_was_set_crosses_thresholds_on_purpose(dpu: Client) -> No
     steps = [(37.9, "OK"), (38.0, "Warning"), (40.0, "Critical"), (500.0, "Critical")]
     tags = set()
     for value, expected in steps:
-        dpu.bmc.set_reading(sensor, value, dpu.clock.now())
+        sensors.set_reading(dpu.bmc, sensor, value, dpu.clock.now())
         shown = dpu.get(sensor)
         assert (shown["Reading"], shown["Status"]) == (value, {"State": "Enabled", "Health": expected})
         tags.add(shown["@odata.etag"])
     assert len(tags) == len(steps)
     assert dpu.get(other) == beside
-    dpu.bmc.set_reading(sensor, None, dpu.clock.now())
+    sensors.set_reading(dpu.bmc, sensor, None, dpu.clock.now())
     assert dpu.get(sensor) == before
     assert dpu.bmc.state.readings == {}
 
 
 def test_a_reading_that_was_set_has_the_precision_of_its_sensor(dpu: Client) -> None:
     for sensor, expected in ((f"{SENSORS}/Temp_1", 12.3), (f"{SENSORS}/Fan_1", 12)):
-        dpu.bmc.set_reading(sensor, 12.345, dpu.clock.now())
+        sensors.set_reading(dpu.bmc, sensor, 12.345, dpu.clock.now())
         assert dpu.get(sensor)["Reading"] == expected
 
 
 def test_what_is_off_reads_nothing_whatever_was_set(dpu: Client) -> None:
     sensor = f"{SENSORS}/Fan_1"
-    dpu.bmc.set_reading(sensor, 3.0, dpu.clock.now())
+    sensors.set_reading(dpu.bmc, sensor, 3.0, dpu.clock.now())
     assert dpu.get(sensor)["Status"] == {"State": "Enabled", "Health": "Critical"}
     dpu.bmc.become(dpu.clock.now(), power=Power.OFF)
     shown = dpu.get(sensor)
@@ -367,7 +392,7 @@ def test_what_is_off_reads_nothing_whatever_was_set(dpu: Client) -> None:
 
 
 def test_a_reading_that_was_set_is_durable(dpu: Client) -> None:
-    dpu.bmc.set_reading(f"{SENSORS}/Temp_1", 39, dpu.clock.now())
+    sensors.set_reading(dpu.bmc, f"{SENSORS}/Temp_1", 39, dpu.clock.now())
     assert dpu.bmc.uncommitted is not None
     assert decode(dpu.bmc.encode()).state.readings == {f"{SENSORS}/Temp_1": 39.0}
 
@@ -382,7 +407,7 @@ def test_a_reading_that_was_set_is_durable(dpu: Client) -> None:
 )
 def test_only_sensors_are_set_and_only_to_numbers(dpu: Client, uri: str, value: float, error: type[Exception]) -> None:
     with pytest.raises(error):
-        dpu.bmc.set_reading(uri, value, dpu.clock.now())
+        sensors.set_reading(dpu.bmc, uri, value, dpu.clock.now())
     assert dpu.bmc.uncommitted is None
 
 
