@@ -98,6 +98,22 @@ ASKING = frozenset({Event.GRACEFUL_SHUTDOWN, Event.GRACEFUL_RESTART, Event.PUSH_
 """Commands that the operating system carries out, where one runs."""
 
 
+LEADS_TO: dict[Power, dict[Event, Event | None]] = {
+    Power.OFF: {
+        Event.FORCE_OFF: None,
+        Event.GRACEFUL_SHUTDOWN: None,
+        Event.GRACEFUL_RESTART: Event.ON,
+        Event.FORCE_RESTART: Event.ON,
+    },
+    **{
+        state: {Event.ON: None, Event.FORCE_ON: None}
+        for state in (Power.POWERING_ON, Power.BOOTING, Power.RUNNING, Power.RESTARTING)
+    },
+}
+"""state -> a command that has no row there -> the one that goes where it leads (DSP0268, ResetType), None where the
+system is there already."""
+
+
 class Refused(Exception):
     """The command does not fit the power state. Carries the state's PowerState."""
 

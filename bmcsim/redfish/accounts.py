@@ -79,7 +79,7 @@ def delete(bmc: Bmc, account: Account, request: Request) -> Response:
     left = bmc.accounts.removing(account.id)
     if bmc.accounts.administered and not left.administered:
         raise RedfishError(403, "ResourceCannotBeDeleted")
-    bmc.become(request.moment, accounts=left)
+    bmc.become(request.moment, accounts=left, subscriptions=bmc.without_owner(account.id))
     bmc.unlock(account.id)
     # The account itself is gone: a link to it in a log would lead nowhere.
     happened = Happened(Happening.ACCOUNT_CHANGED, ACCOUNTS)

@@ -1,44 +1,80 @@
 """Redfish actions (DSP0266 7.11): parameters are checked here, what happens is decided by a state machine."""
 
+import re
 from typing import Any
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine import power
 from bmcsim.machine.bmc import Bmc
-from bmcsim.redfish import bios, logs, media, updates
+from bmcsim.redfish import bios, certificates, events, logs, media, updates
 from bmcsim.redfish.exchange import Request, Response
 from bmcsim.redfish.oem import dell, nvidia
-from bmcsim.redfish.outcome import Given, Handler, conflict, done
-from bmcsim.redfish.patch import MAX_ITEMS, has_type, json_object, text_of
+from bmcsim.redfish.outcome import Given, Handler, done, reset
+from bmcsim.redfish.patch import APPLY_TIME, has_type, json_object, text_of
 from bmcsim.tree.compile import Action
 from bmcsim.tree.profile import ParameterFacts
 
 
 def run(bmc: Bmc, action: Action, request: Request) -> Response:
     """Run an action. Raises RedfishError for parameters that it does not take and states that do not allow it."""
-    given = json_object(request.body) if request.body else {}
-    for name in given:
-        if "@" not in name and name not in action.parameters:
-            raise RedfishError(400, "ActionParameterUnknown", action.name, name, related=name)
+    given = _given(bmc, action, request)
+    if APPLY_TIME in given and APPLY_TIME not in action.parameters:
+        raise RedfishError(400, "ActionParameterNotSupported", APPLY_TIME, action.name, related=APPLY_TIME)
+    _check_names(action.name, "", given, action.parameters)
     for name, facts in action.parameters.items():
-        if name not in given:
-            if facts.required:
-                raise RedfishError(400, "ActionParameterMissing", action.name, name, related=name)
-            continue
-        value = given[name] = _spelled(given[name], facts)
-        if not has_type(value, facts.type):
-            shown = "(hidden)" if "Password" in name else text_of(value)
-            raise RedfishError(400, "ActionParameterValueTypeError", shown, name, action.name, related=name)
-        if isinstance(value, list) and len(value) > MAX_ITEMS:
-            raise RedfishError(400, "ActionParameterValueError", name, action.name, related=name)
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, str) and len(one) > facts.max_length:
-                raise RedfishError(400, "ActionParameterValueError", name, action.name, related=name)
-            if facts.values is not None and one not in facts.values:
-                raise RedfishError(
-                    400, "ActionParameterValueNotInList", text_of(one)[:64], name, action.name, related=name
-                )
+        if name in given:
+            given[name] = _spelled(given[name], facts)
+            _check(action.name, name, given[name], facts)
     return HANDLERS[action.name](bmc, action, given, request)
+
+
+def _check_names(action: str, prefix: str, given: Given, known: dict[str, ParameterFacts]) -> None:
+    """Raises RedfishError 400 for a name that is not known, and a required one that is missing."""
+    for name in given:
+        if "@" not in name and name not in known:
+            raise RedfishError(400, "ActionParameterUnknown", action, f"{prefix}{name}", related=f"{prefix}{name}")
+    for name, facts in known.items():
+        if facts.required and name not in given:
+            raise RedfishError(400, "ActionParameterMissing", action, f"{prefix}{name}", related=f"{prefix}{name}")
+
+
+def _check(action: str, path: str, value: Any, facts: ParameterFacts) -> None:
+    """Raises RedfishError 400 for a value that a parameter does not take. path: with slashes, inside of objects."""
+    hidden = "Password" in path or path == "CertificateString"
+    if not has_type(value, facts.type):
+        shown = "(hidden)" if hidden else text_of(value)
+        raise RedfishError(400, "ActionParameterValueTypeError", shown, path, action, related=path)
+    if isinstance(value, list) and len(value) > facts.max_items:
+        raise RedfishError(400, "ActionParameterValueError", path, action, related=path)
+    if has_type(value, "number") and (
+        (facts.min is not None and value < facts.min) or (facts.max is not None and value > facts.max)
+    ):
+        raise RedfishError(400, "ActionParameterValueOutOfRange", text_of(value), path, action, related=path)
+    for index, one in enumerate(value if isinstance(value, list) else [value]):
+        if isinstance(one, str) and len(one) > facts.max_length:
+            raise RedfishError(400, "ActionParameterValueError", path, action, related=path)
+        if isinstance(one, str) and facts.pattern and re.fullmatch(facts.pattern, one) is None:
+            shown = "(hidden)" if hidden else one[:64]
+            raise RedfishError(400, "ActionParameterValueFormatError", shown, path, action, related=path)
+        if facts.values is not None and one not in facts.values:
+            raise RedfishError(400, "ActionParameterValueNotInList", text_of(one)[:64], path, action, related=path)
+        if isinstance(one, dict) and facts.properties:
+            place = f"{path}/{index}/" if isinstance(value, list) else f"{path}/"
+            _check_names(action, place, one, facts.properties)
+            for name, inner in facts.properties.items():
+                if name in one:
+                    _check(action, f"{place}{name}", one[name], inner)
+
+
+def _given(bmc: Bmc, action: Action, request: Request) -> Given:
+    """The parameters of a request, whose body may be left out where the vendor does not mind."""
+    strictness = bmc.shared.behaviour.action_body
+    if strictness == "typed":
+        request.head.require_json()
+    given = json_object(request.body, action.name) if request.body or strictness == "required" else {}
+    if strictness == "forbidden" and request.body and not given:
+        raise RedfishError(400, "UnrecognizedRequestBody")
+    return given
 
 
 def _spelled(value: Any, facts: ParameterFacts) -> Any:
@@ -51,10 +87,7 @@ def _spelled(value: Any, facts: ParameterFacts) -> Any:
 def _reset_system(bmc: Bmc, _action: Action, given: Given, request: Request) -> Response:
     if "ResetType" not in given:
         raise RedfishError(400, "ActionParameterMissing", "ComputerSystem.Reset", "ResetType", related="ResetType")
-    try:
-        return done(bmc.reset_system(power.Event(given["ResetType"]), request.moment))
-    except power.Refused as refused:
-        raise conflict(bmc) from refused
+    return reset(bmc, power.Event(given["ResetType"]), request.moment)
 
 
 _CHASSIS = {
@@ -78,10 +111,7 @@ def _reset_chassis(bmc: Bmc, _action: Action, given: Given, request: Request) ->
         raise RedfishError(400, "ActionParameterValueNotInList", wanted[:64], "ResetType", "Chassis.Reset")
     if wanted == "PowerCycle":
         bmc.cure(request.moment)
-    try:
-        return done(bmc.reset_system(_CHASSIS[wanted], request.moment))
-    except power.Refused as refused:
-        raise conflict(bmc) from refused
+    return reset(bmc, _CHASSIS[wanted], request.moment)
 
 
 def _reset_manager(bmc: Bmc, _action: Action, _given: Given, request: Request) -> Response:
@@ -114,6 +144,8 @@ HANDLERS: dict[str, Handler] = {
     "Manager.ResetToDefaults": _reset_to_defaults,
     "SecureBoot.ResetKeys": _reset_keys,
     **bios.ACTIONS,
+    **certificates.ACTIONS,
+    **events.ACTIONS,
     **logs.ACTIONS,
     **media.ACTIONS,
     **dell.ACTIONS,

@@ -20,6 +20,7 @@ from bmcsim.redfish.patch import (
     json_object,
     properties_of,
     some,
+    text_of,
     vendor_refusal,
     written,
 )
@@ -101,12 +102,20 @@ def _apply_time(body: dict[str, Any], facts: Settings) -> str | None:
     """When a client wants its settings applied (DSP0266 9.10.1), None where it does not say."""
     if APPLY_TIME not in body:
         return None
-    wanted = body[APPLY_TIME].get("ApplyTime") if isinstance(body[APPLY_TIME], dict) else None
+    asked, related = body[APPLY_TIME], f"{APPLY_TIME}/ApplyTime"
+    if not isinstance(asked, dict):
+        raise RedfishError(400, "PropertyValueTypeError", text_of(asked), APPLY_TIME, related=APPLY_TIME)
+    if "ApplyTime" not in asked:
+        raise RedfishError(400, "PropertyMissing", "ApplyTime", related=related)
+    wanted = asked["ApplyTime"]
     if not isinstance(wanted, str):
-        raise RedfishError(400, "PropertyMissing", "ApplyTime", related=f"{APPLY_TIME}/ApplyTime")
+        raise RedfishError(400, "PropertyValueTypeError", text_of(wanted), "ApplyTime", related=related)
     if wanted not in facts.apply_times:
-        related = f"{APPLY_TIME}/ApplyTime"
         raise RedfishError(400, "PropertyValueNotInList", wanted[:64], "ApplyTime", related=related)
+    for name in asked:
+        # Of a maintenance window a client speaks only with the times that need one.
+        if "@" not in name and name != "ApplyTime":
+            raise RedfishError(400, "PropertyUnknown", name, related=f"{APPLY_TIME}/{name}")
     return wanted
 
 

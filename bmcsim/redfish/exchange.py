@@ -8,6 +8,7 @@ import msgspec
 from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.actions import Action
+from bmcsim.machine.events import StreamWish
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -24,6 +25,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     content_type: bytes = b""
     accept: bytes = b""
     odata_version: bytes = b""
+    last_event_id: bytes = b""
     plain: bool = False
     gzip: bool = False
 
@@ -47,12 +49,12 @@ def head_of(fields: Mapping[bytes, bytes]) -> Head:
     """A Head from header fields with lower-case names."""
     get = fields.get
     token, if_match, if_none_match = get(b"x-auth-token", b""), get(b"if-match", b""), get(b"if-none-match", b"")
-    accept, version = get(b"accept", b""), get(b"odata-version", b"")
-    plain = not (token or if_match or if_none_match or version) and accept in _ACCEPTING
+    accept, version, last_event = get(b"accept", b""), get(b"odata-version", b""), get(b"last-event-id", b"")
+    plain = not (token or if_match or if_none_match or version or last_event) and accept in _ACCEPTING
     authorization, content_type = get(b"authorization", b""), get(b"content-type", b"")
     coding = get(b"accept-encoding", b"")
     gzip = bool(coding) and _asks_for_gzip(coding)
-    return Head(authorization, token, if_match, if_none_match, content_type, accept, version, plain, gzip)
+    return Head(authorization, token, if_match, if_none_match, content_type, accept, version, last_event, plain, gzip)
 
 
 def _asks_for_gzip(field: bytes) -> bool:
@@ -61,6 +63,19 @@ def _asks_for_gzip(field: bytes) -> bool:
         name, _, weight = part.replace(b" ", b"").partition(b";")
         if name.strip() in (b"gzip", b"x-gzip"):
             return not re.fullmatch(rb"q=0(?:\.0*)?", weight)
+    return False
+
+
+def accepts(field: bytes, media: bytes) -> bool:
+    """Whether an Accept field allows a media type (RFC 9110 12.5.1); the most specific range decides, q=0 refuses."""
+    ranges: dict[bytes, bool] = {}
+    for part in field.lower().split(b","):
+        name, *parameters = part.split(b";")
+        refused = any(one.strip().replace(b" ", b"").rstrip(b"0.") == b"q=" for one in parameters)
+        ranges.setdefault(name.strip(), not refused)
+    for name in (media, media.partition(b"/")[0] + b"/*", b"*/*"):
+        if name in ranges:
+            return ranges[name]
     return False
 
 
@@ -122,7 +137,7 @@ class Response(msgspec.Struct, gc=False):
     head: header lines, each with CRLF, without those of the connection (Date, Content-Length, Connection).
     body: the content; with HEAD it is what GET would have sent, and the edge leaves it out.
     actions: what the request set in motion, for the driver.
-    delivery: what a fault or a BMC in reset makes of the answer.
+    delivery: what a fault or a BMC in reset makes of the answer. stream: instead of a body, events as they come.
     """
 
     status: int
@@ -130,6 +145,7 @@ class Response(msgspec.Struct, gc=False):
     body: bytes = b""
     actions: Sequence[Action] = ()
     delivery: Delivery | None = None
+    stream: StreamWish | None = None
 
 
 JSON_HEAD = b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"

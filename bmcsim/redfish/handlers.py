@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 
 from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import Bmc
-from bmcsim.redfish import accounts, bios, boot, clock, media, roles, sessions, tasks
+from bmcsim.redfish import (
+    accounts,
+    bios,
+    boot,
+    certificates,
+    clock,
+    media,
+    replace,
+    roles,
+    sessions,
+    subscriptions,
+    tasks,
+)
 from bmcsim.redfish.exchange import Request, Response
 from bmcsim.redfish.oem import dell
 from bmcsim.redfish.outcome import NodeHandler
@@ -27,11 +39,15 @@ class ItemHandlers(NamedTuple):
     delete: Callable[[Bmc, Any, Request], Response] | None = None
 
 
+NO_ITEM = ItemHandlers()
+"""Of a resource that is no member of a dynamic collection."""
+
 ITEMS: dict[str, ItemHandlers] = {
     "accounts": ItemHandlers(accounts.create, accounts.patch, accounts.delete),
     "jobs": ItemHandlers(delete=dell.delete_job),
     "roles": ItemHandlers(roles.create, roles.patch, roles.delete),
     "sessions": ItemHandlers(create=sessions.create, delete=sessions.delete),
+    "subscriptions": ItemHandlers(subscriptions.create, subscriptions.patch, subscriptions.delete),
     "tasks": ItemHandlers(delete=tasks.delete),
 }
 """What a dynamic collection holds -> its writes."""
@@ -39,8 +55,10 @@ ITEMS: dict[str, ItemHandlers] = {
 NODES: dict[str, NodeHandler] = {
     **bios.NODES,
     **boot.NODES,
+    **certificates.NODES,
     **clock.NODES,
     **media.NODES,
+    **replace.NODES,
     **dell.NODES,
 }
 """Name in a profile -> what runs the method. `profile check` refuses a name that is not here."""

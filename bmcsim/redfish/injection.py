@@ -121,8 +121,9 @@ def apply_before(rules: Rules, request: Request, seed: int) -> tuple[Rules, Verd
     """What rules want of a request, and the answer where they do not let it be handled. seed: the BMC's own number."""
     if not rules or is_own(request.path):
         return rules, NOTHING, None
+    head = request.head
     rules, verdict = rules.before(
-        request.method, request.path, request.moment.wall, seed, if_match=bool(request.head.if_match)
+        request.method, request.path, request.moment.wall, seed, if_match=bool(head.if_match), gzip=head.gzip
     )
     return rules, verdict, None if verdict.answer is None else _answer(verdict)
 
@@ -131,7 +132,10 @@ def may_answer(rules: Rules, request: Request) -> bool:
     """Whether a rule may answer a request, so that it has to be asked before authentication. Nothing is counted."""
     if not rules or is_own(request.path):
         return False
-    return rules.may_answer(request.method, request.path, request.moment.wall, if_match=bool(request.head.if_match))
+    head = request.head
+    return rules.may_answer(
+        request.method, request.path, request.moment.wall, if_match=bool(head.if_match), gzip=head.gzip
+    )
 
 
 def _answer(verdict: Verdict) -> Response:

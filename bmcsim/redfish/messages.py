@@ -21,7 +21,9 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
         "The request needs valid credentials.",
         "Log in, or send a user name and password that this BMC knows.",
     ),
+    "ActionParameterDuplicate": (_WARNING, "Action %1 has the parameter %2 more than once.", "Name it once."),
     "ActionParameterMissing": (_CRITICAL, "Action %1 cannot run without the parameter %2.", "Send the parameter."),
+    "ActionParameterNotSupported": (_WARNING, "Action %2 does not take the parameter %1 here.", "Leave it out."),
     "ActionParameterUnknown": (_WARNING, "Action %1 has no parameter %2.", "Leave the parameter out."),
     "ActionParameterValueNotInList": (
         _WARNING,
@@ -43,11 +45,17 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
         "'%1' is not a form that parameter %2 of action %3 takes.",
         "Correct the value.",
     ),
+    "ActionParameterValueOutOfRange": (
+        _WARNING,
+        "'%1' is outside the range of parameter %2 of action %3.",
+        "Choose a value in the range.",
+    ),
     "ActionParameterValueTypeError": (
         _WARNING,
         "'%1' has the wrong type for parameter %2 of action %3.",
         "Send a value of the right type.",
     ),
+    "ArraySizeTooLong": (_WARNING, "The array %1 takes at most %2 elements.", "Send fewer elements."),
     "CreateLimitReachedForResource": (
         _CRITICAL,
         "There are as many of these resources as the service allows.",
@@ -59,6 +67,16 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
         "Check the URI, and that what it names can be reached.",
     ),
     "EmptyJSON": (_WARNING, "The body is an empty JSON object, which asks for nothing.", "Send at least one property."),
+    "EventBufferExceeded": (
+        _WARNING,
+        "There were more events than the service keeps, so that some may be missing.",
+        "Read again what the events would have told.",
+    ),
+    "EventSubscriptionLimitExceeded": (
+        _CRITICAL,
+        "There are as many event subscriptions as the service allows.",
+        "Delete one that is not needed.",
+    ),
     "GeneralError": (
         _CRITICAL,
         "The request failed; the extended information tells why.",
@@ -122,7 +140,7 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
     ),
     "PreconditionRequired": (
         _CRITICAL,
-        "The resource is not in the state that the request names.",
+        "The request has to name the present state of the resource.",
         "Read the resource again and repeat the request with its present ETag.",
     ),
     "PropertyDuplicate": (_WARNING, "The request names %1 more than once.", "Name it once."),
@@ -203,6 +221,7 @@ MESSAGES: dict[str, tuple[str, str, str]] = {
     ),
     "ResourceMissingAtURI": (_CRITICAL, "There is no resource at '%1'.", "Check the URI."),
     "ResourceNotFound": (_CRITICAL, "There is no %1 for '%2'.", "Check the name."),
+    "ServiceDisabled": (_CRITICAL, "The service at '%1' is disabled.", "Enable the service."),
     "ServiceTemporarilyUnavailable": (
         _CRITICAL,
         "The service cannot answer at present. It may be able to in %1 seconds.",

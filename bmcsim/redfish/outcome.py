@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
+from bmcsim.machine import power
 from bmcsim.machine.actions import Action as Effect
 from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish.exchange import EMPTY_HEAD, JSON_HEAD, Request, Response
@@ -28,9 +30,22 @@ def with_job(uri: str, effects: Sequence[Effect] = (), *, status: int = 200) -> 
     return Response(status, JSON_HEAD + f"Location: {uri}\r\n".encode(), b"{}", effects)
 
 
+def reset(bmc: Bmc, event: power.Event, moment: Moment) -> Response:
+    """Give the system a power command. Raises RedfishError or PatchRefused for one that its state does not allow."""
+    try:
+        return done(bmc.reset_system(event, moment))
+    except power.Refused as refused:
+        leads_to = power.LEADS_TO.get(refused.state, {})
+        if bmc.shared.behaviour.reset_conflict != 204 or event not in leads_to:
+            raise conflict(bmc) from refused
+        instead = leads_to[event]
+        return done(bmc.reset_system(instead, moment) if instead is not None else ())
+
+
 def conflict(bmc: Bmc) -> RedfishError | PatchRefused:
     """The refusal of a reset that the power state does not allow."""
     behaviour = bmc.shared.behaviour
+    status = 409 if behaviour.reset_conflict == 204 else behaviour.reset_conflict
     if behaviour.reset_conflict_message is not None:
-        return vendor_refusal(behaviour.reset_conflict, behaviour.reset_conflict_message, "ResetType")
-    return RedfishError(behaviour.reset_conflict, "ResourceInUse", related="ResetType")
+        return vendor_refusal(status, behaviour.reset_conflict_message, "ResetType")
+    return RedfishError(status, "ResourceInUse", related="ResetType")

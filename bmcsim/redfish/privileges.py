@@ -119,6 +119,8 @@ def _owns(account: Account, node: Node, item: Any) -> bool:
             return item is not None and bool(item.id == account.id)
         case "sessions":
             return item is not None and bool(item.account == account.id)
+        case "subscriptions":
+            return item is not None and bool(item.owner == account.id)
     return False
 
 

@@ -41,8 +41,8 @@ NOTHING = Query()
 def parse(text: str, support: QuerySupport) -> Query:
     """Parse a raw query; of a parameter that is there twice the last one counts.
 
-    Unknown parameters are ignored, unknown ones that start with $ are 501, bad values and combinations are 400. What
-    the firmware does not know is unknown.
+    Unknown parameters are ignored, unknown ones that start with $ are 501 unless the firmware ignores them too, bad
+    values and combinations are 400. What the firmware does not know is unknown.
     """
     known = _known(support)
     fields: dict[str, Any] = {}
@@ -51,7 +51,7 @@ def parse(text: str, support: QuerySupport) -> Query:
         if name in known:
             names.add(name)
             fields |= _READERS[name](value, support)
-        elif name.startswith("$"):
+        elif name.startswith("$") and not support.ignore_unknown:
             raise RedfishError(501, "QueryParameterUnsupported", name)
     if "only" in names and len(names) > 1:
         raise RedfishError(400, "QueryCombinationInvalid")

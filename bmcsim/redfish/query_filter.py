@@ -12,7 +12,7 @@ entry 10. Otherwise values of different types are not equal and have no order, a
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -27,9 +27,10 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<mark>[()])|(?P<text>'(?:[^']|'')*'(?![^\s()]))"
     r"|(?P<date>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+\- ]\d\d:\d\d))(?![^\s()])"
     r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![^\s()])"
-    r"|(?P<word>[A-Za-z_@#][^\s()',/]*(?:/[A-Za-z_@#][^\s()',/]*)*)(?![^\s()]))"
+    r"|(?P<word>[A-Za-z_@#][^\s()',/]*(?:/[A-Za-z_@#][^\s()',/]*)*)(?![^\s()]))",
+    re.ASCII,
 )
-_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+\- ]\d\d:\d\d)")
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+\- ]\d\d:\d\d)", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?", re.ASCII)
 _CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -169,6 +170,18 @@ class _Parser:
             case "word" if text not in _RESERVED:
                 return Path(tuple(text.split("/")))
         raise FilterError
+
+
+def paths(condition: Condition) -> Iterator[str]:
+    """The properties that a condition is about, with / between their keys."""
+    match condition:
+        case Comparison(_, left, right):
+            yield from ["/".join(one.keys) for one in (left, right) if isinstance(one, Path)]
+        case Not(part):
+            yield from paths(part)
+        case All(parts) | Any_(parts):
+            for one in parts:
+                yield from paths(one)
 
 
 def holds(condition: Condition, member: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from bmcsim.machine.roles import Role
 from bmcsim.redfish.exchange import EMPTY_HEAD, Request, Response
 from bmcsim.redfish.members import created, is_name
 from bmcsim.redfish.messages import message
-from bmcsim.redfish.patch import PatchRefused, json_object, problems_of, text_of, without_annotations
+from bmcsim.redfish.patch import PatchRefused, json_object, problems_of, text_of, with_arrays, without_annotations
 from bmcsim.tree.compile import Node
 
 ROLE_LIMIT = 32
@@ -36,6 +36,7 @@ def create(bmc: Bmc, node: Node, request: Request) -> Response:
     problems += problems_of(bmc.tree.items[node.uri], properties)
     if problems:
         raise PatchRefused(problems)
+    properties = with_arrays(bmc.tree.items[node.uri], properties, {})
     if len(bmc.roles) >= ROLE_LIMIT:
         raise RedfishError(400, "CreateLimitReachedForResource")
     role = _with(Role(id_, ()), properties)
@@ -45,12 +46,14 @@ def create(bmc: Bmc, node: Node, request: Request) -> Response:
 
 def patch(bmc: Bmc, role: Role, properties: dict[str, Any], request: Request) -> Sequence[Action]:
     """PATCH of a role."""
-    problems = list(problems_of(bmc.tree.items[ROLES], properties))
+    node = bmc.tree.items[ROLES]
+    present = {name: list(getattr(role, fact)) for name, fact in _FACTS.items()}
+    problems = list(problems_of(node, properties, present))
     if role.predefined and not problems:
         problems = [message("PropertyNotWritable", name, related=name) for name in properties]
     if problems:
         raise PatchRefused(problems)
-    changed = _with(role, properties)
+    changed = _with(role, with_arrays(node, properties, present))
     roles = tuple([changed if one.id == role.id else one for one in bmc.state.roles])
     bmc.become(request.moment, roles=roles)
     return ()

@@ -1,20 +1,18 @@
 """One request to one BMC: `handle` computes the answer, synchronously and atomically."""
 
-from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any
 
 import msgspec
 
 from bmcsim.core.errors import RedfishError
-from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish import (
     actions,
     auth,
     availability,
     coding,
-    handlers,
+    events,
     injection,
     patch,
     privileges,
@@ -22,12 +20,14 @@ from bmcsim.redfish import (
     query_answer,
     tasks,
     updates,
+    writes,
 )
 from bmcsim.redfish.conditions import matches
-from bmcsim.redfish.exchange import EMPTY_HEAD, JSON_HEAD, VARY, XML_HEAD, YAML_HEAD, Request, Response
+from bmcsim.redfish.exchange import EMPTY_HEAD, JSON_HEAD, VARY, XML_HEAD, YAML_HEAD, Request, Response, accepts
 from bmcsim.redfish.messages import error_response, errors_response
 from bmcsim.redfish.query_expand import MayRead
-from bmcsim.tree.compile import Node
+from bmcsim.tree.compile import EVENT_SERVICE, Node
+from bmcsim.tree.compile import Action as ActionFacts
 from bmcsim.tree.profile import UploadKind
 
 JSON_LIMIT = 2 * 1024 * 1024
@@ -74,8 +74,19 @@ def _admitted(bmc: Bmc, request: Request, length: int | None) -> BodyPlan:
     if has_body and not injection.may_answer(bmc.state.faults, request):
         if not auth.is_open(request.method, normalised(request.path)):
             auth.authenticate(bmc, request)
-        request.head.require_json()
+        if _takes_body(bmc, request, normalised(request.path)):
+            request.head.require_json()
     return BodyPlan(JSON_LIMIT)
+
+
+def _takes_body(bmc: Bmc, request: Request, path: str) -> bool:
+    """Whether there is something that a body could be for; `handle` says 404 or 405 of all else, whatever its type."""
+    method, tree = request.method, bmc.tree
+    if method == "POST" and (path in tree.actions or _action_of_item(bmc, request, path) is not None):
+        return True
+    node = tree.nodes.get(path) or (tree.nodes.get(path.removesuffix("/Members")) if method == "POST" else None)
+    node = node or tree.items.get(path.rpartition("/")[0])
+    return injection.is_own(path) or (node is not None and method in node.allow.split(", "))
 
 
 def _admit_upload(bmc: Bmc, request: Request, kind: UploadKind, length: int | None) -> BodyPlan:
@@ -166,13 +177,16 @@ def _handle(bmc: Bmc, request: Request) -> Response:
     node = bmc.tree.nodes.get(path)
     if node is not None and reads:
         return _read(bmc, caller, request, node, None)
-    return _other(bmc, caller, request, method, path, node)
+    response = _other(bmc, caller, request, method, path, node)
+    if bmc.listens and not reads and not injection.is_own(path):
+        response.actions = (*response.actions, *events.told_by_write(bmc, request, path, response))
+    return response
 
 
 def _read(bmc: Bmc, caller: auth.Caller | None, request: Request, node: Node, item: Any) -> Response:
     if caller is not None:
         privileges.check(bmc, caller.account, request.method, node, item)
-    if request.head.accept and not _accepts(request.head.accept, b"application/json"):
+    if request.head.accept and not accepts(request.head.accept, b"application/json"):
         raise RedfishError(406, "HeaderInvalid", "Accept")
     etag, body = bmc.body(node).render(bmc, request.moment, item)
     head = node.head + b"ETag: " + etag + b"\r\n"
@@ -217,7 +231,12 @@ def _other(
         if rules is not bmc.state.faults:
             bmc.become(request.moment, faults=rules)
         return response
+    if path and path == bmc.tree.event_stream and caller is not None:
+        privileges.check(bmc, caller.account, "GET", bmc.tree.nodes[EVENT_SERVICE])
+        return events.open_stream(bmc, caller.account, request)
     if node is None and (document := _document(bmc, request, path)) is not None:
+        if caller is not None:
+            privileges.require(bmc, caller.account, "Login")
         return document
     if (action := bmc.tree.actions.get(path)) is not None and (owner := bmc.tree.nodes.get(action.uri)) is not None:
         if (options := _options(method, b"POST")) is not None:
@@ -226,6 +245,15 @@ def _other(
         if action.lockdown:
             _check_lockdown(bmc)
         _check_write(request)
+        writes.check_preconditions(bmc, owner, None, request)
+        return actions.run(bmc, action, request)
+    if node is None and (of_item := _action_of_item(bmc, request, path)) is not None:
+        action, owner, item = of_item
+        if (options := _options(method, b"POST")) is not None:
+            return options
+        _check_privileges(bmc, caller, request, owner, item)
+        _check_write(request)
+        writes.check_preconditions(bmc, owner, item, request)
         return actions.run(bmc, action, request)
     if (kind := bmc.tree.updates.uploads.get(path)) is not None and (node is None or method == "POST"):
         return _upload(bmc, caller, request, kind)
@@ -247,29 +275,7 @@ def _other(
     if method in node.lockdown:
         _check_lockdown(bmc)
     _check_write(request)
-    if method == "POST" and node.items and method not in node.handlers:
-        return handlers.ITEMS[node.items].create(bmc, node, request)  # type: ignore[misc]
-    if request.head.if_match or request.head.if_none_match:
-        etag = bmc.body(node).render(bmc, request.moment, item)[0]
-        if request.head.if_match and not matches(request.head.if_match, etag, strong=True):
-            raise RedfishError(412, "PreconditionFailed")
-        unless = b"" if bmc.shared.behaviour.writes_ignore_if_none_match else request.head.if_none_match
-        if unless and matches(unless, etag, strong=False):
-            raise RedfishError(412, "PreconditionFailed")
-    if method in node.handlers:
-        return handlers.NODES[node.handlers[method]](bmc, node, request)
-    if method == "DELETE":
-        return handlers.ITEMS[node.items].delete(bmc, item, request)  # type: ignore[misc]
-    properties = patch.properties_of(patch.json_object(request.body))
-    if item is None:
-        patch.apply(bmc, node, properties, request.moment)
-        effects: Sequence[Action] = ()
-    else:
-        effects = handlers.ITEMS[node.items].patch(bmc, item, properties, request)  # type: ignore[misc]
-        item = bmc.members(node, request.moment).get(item.id)
-        if item is None:
-            return Response(204, EMPTY_HEAD, b"", effects)
-    return patch.written(bmc, node, request.moment, item, effects)
+    return writes.carry_out(bmc, caller.account if caller is not None else None, node, item, request)
 
 
 def _options(method: str, allow: bytes) -> Response | None:
@@ -303,6 +309,16 @@ def _item(bmc: Bmc, request: Request, path: str) -> tuple[Node, Any]:
     return node, item
 
 
+def _action_of_item(bmc: Bmc, request: Request, path: str) -> tuple[ActionFacts, Node, Any] | None:
+    """The action of a member of a dynamic collection, with the member. Raises RedfishError 404 for no such member."""
+    uri, separator, name = path.partition("/Actions/")
+    action = bmc.tree.actions.get(f"{uri.rpartition('/')[0]}/*/Actions/{name}") if separator else None
+    if action is None:
+        return None
+    node, item = _item(bmc, request, uri)
+    return msgspec.structs.replace(action, uri=uri), node, item
+
+
 def _document(bmc: Bmc, request: Request, path: str) -> Response | None:
     if path == "/redfish":
         media, head, body = b"application/json", JSON_HEAD, _VERSIONS
@@ -312,26 +328,16 @@ def _document(bmc: Bmc, request: Request, path: str) -> Response | None:
         media, head, body = b"application/json", JSON_HEAD, bmc.tree.service_document
     elif path == _OPENAPI:
         media, head, body = b"application/yaml", YAML_HEAD, bmc.tree.openapi
+    elif (file := bmc.tree.files.get(path)) is not None:
+        head = XML_HEAD if file.media == b"application/xml" else JSON_HEAD
+        media, body = file.media, file.content
     else:
         return None
     if (options := _options(request.method, b"GET, HEAD")) is not None:
         return options
-    if request.head.accept and not _accepts(request.head.accept, media):
+    if request.head.accept and not accepts(request.head.accept, media):
         raise RedfishError(406, "HeaderInvalid", "Accept")
     return Response(200, head + _READ_ONLY + VARY, body)
-
-
-def _accepts(field: bytes, media: bytes) -> bool:
-    """Whether an Accept field allows a media type (RFC 9110 12.5.1); the most specific range decides, q=0 refuses."""
-    ranges: dict[bytes, bool] = {}
-    for part in field.lower().split(b","):
-        name, *parameters = part.split(b";")
-        refused = any(one.strip().replace(b" ", b"").rstrip(b"0.") == b"q=" for one in parameters)
-        ranges.setdefault(name.strip(), not refused)
-    for name in (media, media.partition(b"/")[0] + b"/*", b"*/*"):
-        if name in ranges:
-            return ranges[name]
-    return False
 
 
 def _check_lockdown(bmc: Bmc) -> None:

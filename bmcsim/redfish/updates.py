@@ -14,7 +14,7 @@ from bmcsim.machine.images import Hint
 from bmcsim.machine.tasks import Task
 from bmcsim.redfish.exchange import Request, Response, Upload
 from bmcsim.redfish.outcome import Given, Handler, done
-from bmcsim.redfish.patch import MAX_ITEMS, has_type, json_object, text_of
+from bmcsim.redfish.patch import APPLY_TIME, MAX_ITEMS, has_type, json_object, text_of
 from bmcsim.redfish.tasks import accepted, retry_after
 from bmcsim.tree.compile import Action
 from bmcsim.tree.profile import UploadKind
@@ -29,7 +29,6 @@ _MEDIA: dict[UploadKind, tuple[bytes, ...]] = {
     "raw": (b"application/octet-stream", b""),
     "multipart": (b"multipart/form-data",),
 }
-_APPLY_TIME = "@Redfish.OperationApplyTime"
 _SUPPORT = "MultipartHttpPushUri@Redfish.OperationApplyTimeSupport"
 
 
@@ -59,9 +58,9 @@ def push(bmc: Bmc, kind: UploadKind, request: Request) -> Response:
         raise RedfishError(400, "MissingOrMalformedPart")
     given = json_object(upload.parameters)
     supported = service.get(_SUPPORT, {}).get("SupportedValues", ["Immediate"])
-    apply_time = _value(given, _APPLY_TIME, "string", "Immediate")
+    apply_time = _value(given, APPLY_TIME, "string", "Immediate")
     if apply_time not in supported:
-        raise RedfishError(400, "PropertyValueNotInList", apply_time[:64], _APPLY_TIME, related=_APPLY_TIME)
+        raise RedfishError(400, "PropertyValueNotInList", apply_time[:64], APPLY_TIME, related=APPLY_TIME)
     targets = _targets(bmc, _value(given, "Targets", "strings", []))
     return _begin(bmc, request, upload.file_name, targets, _hints(bmc, upload, given), apply_time)
 
@@ -89,7 +88,7 @@ def _simple_update(bmc: Bmc, action: Action, given: Given, request: Request) -> 
         raise RedfishError(400, "ActionParameterValueFormatError", *wrong, related="ImageURI")
     name = unquote(parts.path.rpartition("/")[2])
     hints = [images.of_name(name, bmc.tree.components)]
-    apply_time = given.get(_APPLY_TIME, "Immediate")
+    apply_time = given.get(APPLY_TIME, "Immediate")
     return _begin(bmc, request, name[:255], _targets(bmc, given.get("Targets", [])), hints, apply_time)
 
 

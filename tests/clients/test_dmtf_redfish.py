@@ -55,7 +55,7 @@ def test_resets_a_system_and_sees_it_pass_through_its_states(fleet: Process, add
     action = client.get(uri).dict["Actions"]["#ComputerSystem.Reset"]
     assert client.post(action["target"], body={"ResetType": "ForceOff"}).status in (200, 204)
     assert client.get(uri).dict["PowerState"] == "Off"
-    assert client.post(action["target"], body={"ResetType": "ForceOff"}).status == 409
+    assert client.post(action["target"], body={"ResetType": "ForceOff"}).status in (200, 204)
     assert client.post(action["target"], body={"ResetType": "On"}).status in (200, 204)
     states = set()
     deadline = time.monotonic() + 30

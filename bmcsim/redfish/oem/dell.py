@@ -53,13 +53,9 @@ def _patch_system(bmc: Bmc, node: Node, request: Request) -> Response:
 
 
 def _patch_attributes(bmc: Bmc, node: Node, request: Request) -> Response:
-    """PATCH of the attributes, which count at once whatever apply time is asked for; locked, they only take the unlock.
-
-    libredfish writes the apply time without its @ in one of its requests, and iDRAC takes it.
-    """
-    body = json_object(request.body)
-    body.pop("RedfishSettingsApplyTime", None)
-    properties = properties_of(body)
+    """PATCH of the attributes, which count at once whatever apply time is asked for. Locked they only take the
+    unlock."""
+    properties = properties_of(json_object(request.body))
     attributes = properties.get("Attributes")
     given = attributes if isinstance(attributes, dict) else {}
     lock = bmc.shared.behaviour.lockdown

@@ -6,7 +6,7 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.state import Staged
 from bmcsim.redfish import bios
 from bmcsim.redfish.exchange import Request, Response
-from bmcsim.redfish.outcome import Given, Handler, conflict, done
+from bmcsim.redfish.outcome import Given, Handler, done, reset
 from bmcsim.tree.compile import Action
 
 
@@ -24,10 +24,7 @@ def _set_host_rshim(bmc: Bmc, action: Action, given: Given, request: Request) ->
 
 def _force_reset(bmc: Bmc, _action: Action, _given: Given, request: Request) -> Response:
     """SOC.ForceReset: the processors of the card start anew."""
-    try:
-        return done(bmc.reset_system(power.Event.FORCE_RESTART, request.moment))
-    except power.Refused as refused:
-        raise conflict(bmc) from refused
+    return reset(bmc, power.Event.FORCE_RESTART, request.moment)
 
 
 def _aux_power_reset(bmc: Bmc, _action: Action, _given: Given, request: Request) -> Response:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bmcsim.machine.actions import Action, CancelTimer, Happened, Happening, SetTimer
 from bmcsim.machine.bmc_reset import Service
 from bmcsim.machine.power import (
+    LEADS_TO,
     TIMER,
     TRANSITIONS,
     Event,
@@ -446,3 +447,12 @@ class PowerOverTime(RuleBasedStateMachine):
 
 PowerOverTime.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
 TestPowerOverTime = PowerOverTime.TestCase
+
+
+def test_what_a_command_leads_to_is_said_only_where_it_has_no_row() -> None:
+    for state, commands in LEADS_TO.items():
+        assert not commands.keys() & TRANSITIONS[state].keys()
+        for command, instead in commands.items():
+            assert instead is None or instead in TRANSITIONS[state]
+            ends_off = command in (Event.FORCE_OFF, Event.GRACEFUL_SHUTDOWN)
+            assert ends_off == (state is Power.OFF and instead is None)

@@ -9,7 +9,8 @@ from bmcsim.machine.credentials import Accounts
 from bmcsim.redfish.exchange import Request, Response, head_of
 from bmcsim.redfish.service import handle
 from bmcsim.tree.compile import compile_tree
-from bmcsim.tree.profile import Account, load
+from bmcsim.tree.profile import Account, Resource, load
+from bmcsim.tree.source import Source
 from tests.conftest import PASSWORD, Client, make_client
 
 SYSTEM = "/redfish/v1/Systems/Bluefield"
@@ -24,9 +25,24 @@ OWN = ACCOUNTS + "/root"
 FACTORY = "0penBmc"
 
 
-def dpu_with(*, password: str | None = PASSWORD, accounts: list[Account] | None = None, **behaviour: Any) -> Client:
-    """A BlueField-3 with other behaviour or accounts. password: what all are rotated to, None for the factory's."""
+def dpu_with(
+    *,
+    password: str | None = PASSWORD,
+    accounts: list[Account] | None = None,
+    resources: dict[str, dict[str, Any]] | None = None,
+    **behaviour: Any,
+) -> Client:
+    """A BlueField-3 with other behaviour or accounts. password: what all are rotated to, None for the factory's.
+
+    resources: URI -> what its profile says, which is merged with what is there.
+    """
     profile = load("bluefield3")
+    for uri, more in (resources or {}).items():
+        other = Resource(uri, {"type": "X.v1_0_0", **more}, Source(profile.path), ("resources", uri))
+        own = profile.resources[uri]
+        own.properties |= other.properties
+        for key in more.keys() - other.properties.keys():
+            setattr(own, key, {**getattr(own, key), **getattr(other, key)})
     head = msgspec.structs.replace(
         profile.head,
         behaviour=msgspec.structs.replace(profile.head.behaviour, **behaviour),

@@ -140,8 +140,6 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"AccountTypes": "Redfish"}, ["PropertyValueTypeError"]),
     ({"AccountTypes": ["Redfish", "Nope"]}, ["PropertyValueNotInList"]),
     ({"AccountTypes": [["Redfish"]]}, ["PropertyValueNotInList"]),
-    ({"Nope": 1}, ["PropertyUnknown"]),
-    ({"Id": "7"}, ["PropertyNotWritable"]),
     (
         {"UserName": "root", "RoleId": "Nope", "Nope": 1},
         ["PropertyUnknown", "ResourceAlreadyExists", "PropertyValueNotInList"],

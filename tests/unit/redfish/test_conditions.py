@@ -41,6 +41,15 @@ def test_no_field_raises_or_names_a_tag_that_it_does_not_have(field: bytes, stro
     assert matches(field, b'"tag"', strong=strong) == (field.strip() == b"*" or b'"tag"' in field)
 
 
+@settings(deadline=None)
+@given(OPAQUE.filter(bool), OPAQUE.filter(bool), st.booleans())
+def test_a_tag_without_quotes_is_taken_where_that_is_wanted(sent: str, opaque: str, unquoted: bool) -> None:
+    field, etag = sent.encode("latin-1"), encode((False, opaque))
+    assert matches(field, etag, strong=True, unquoted=unquoted) == (sent == "*" or (unquoted and sent == opaque))
+    assert matches(encode((False, sent)), etag, strong=True, unquoted=unquoted) == (sent == opaque)
+    assert not matches(field + b", " + field, etag, strong=True, unquoted=unquoted)
+
+
 @pytest.mark.parametrize(
     "field",
     [

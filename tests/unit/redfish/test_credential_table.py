@@ -331,5 +331,5 @@ class TwoConnections(RuleBasedStateMachine):
                 self.check(connection, ask)
 
 
-TwoConnections.TestCase.settings = settings(deadline=None, max_examples=250, stateful_step_count=50)
+TwoConnections.TestCase.settings = settings(deadline=None, max_examples=80, stateful_step_count=50)
 TestTwoConnections = TwoConnections.TestCase

@@ -143,6 +143,8 @@ def test_what_does_not_hold(text: str) -> None:
         "not " * (MAX_DEPTH + 1) + "Id eq 1",
         "(" * 2000,
         "not " * 500,
+        "Count eq \u0662",
+        "Created ge \u0662026-01-01T00:00:00Z",
     ],
 )
 def test_what_is_no_condition(text: str) -> None:
