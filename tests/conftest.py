@@ -10,13 +10,16 @@ import pytest
 
 from bmcsim.core.clock import ManualClock
 from bmcsim.fleet.build import first_state
+from bmcsim.fleet.conduct import changed, facts
 from bmcsim.fleet.driver import Driver
 from bmcsim.machine import holes
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Accounts, Hasher
+from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity, Kind
 from bmcsim.machine.resources import Shared
 from bmcsim.redfish.exchange import Head, Request, Response, Upload
+from bmcsim.redfish.injection import preset_rules
 from bmcsim.redfish.service import handle
 from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import load
@@ -99,16 +102,19 @@ def message_ids(response: Response) -> list[str]:
     ]
 
 
-def tree_of(profile: str) -> Tree:
+def tree_of(profile: str, variant: str = "") -> Tree:
     """The compiled tree of a profile, once per test process."""
-    if profile not in _trees:
-        _trees[profile] = compile_tree(load(profile), holes.bind)
-    return _trees[profile]
+    key = f"{profile}:{variant}"
+    if key not in _trees:
+        _trees[key] = compile_tree(load(profile, variant=variant), holes.bind)
+    return _trees[key]
 
 
-def make_client(profile: str, *, index: int = 0, password: str | None = PASSWORD, time_scale: float = 1.0) -> Client:
+def make_client(
+    profile: str, *, index: int = 0, password: str | None = PASSWORD, time_scale: float = 1.0, variant: str = ""
+) -> Client:
     """A client of one BMC. password: what all accounts are rotated to, None for the factory password."""
-    tree = tree_of(profile)
+    tree = tree_of(profile, variant)
     base = 0x020000000001 + index * 16
     if tree.head.kind == "dpu":
         identity = Identity(Kind.DPU, base, base + 1, base + 2)
@@ -122,6 +128,22 @@ def make_client(profile: str, *, index: int = 0, password: str | None = PASSWORD
     shared = Shared(tree, timings, accounts, hasher, behaviour=tree.head.behaviour)
     bmc = Bmc(f"bmc-{index}", identity, f"192.0.2.{index + 1}", shared, first_state(shared, clock.now().wall))
     return Client(bmc, clock)
+
+
+def with_faults(client: Client, *presets: str) -> Client:
+    """The same BMC with fault presets."""
+    moment = client.clock.now()
+    rules = [rule for name in presets for rule in preset_rules(name, moment.wall).rules]
+    client.bmc.become(moment, faults=Rules.of(rules))
+    client.bmc.committed()
+    return client
+
+
+def with_facts(client: Client, **others: Any) -> Client:
+    """The same BMC with other facts of its behaviour, as a fleet file gives them."""
+    shared = client.bmc.shared
+    client.bmc.shared = msgspec.structs.replace(shared, behaviour=changed(shared.behaviour, facts(others)))
+    return client
 
 
 @pytest.fixture

@@ -4,18 +4,19 @@ import asyncio
 import contextlib
 import logging
 import math
-import ssl
 import sys
 import time
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 import click
+import msgspec
 import uvloop
 
 from bmcsim.core.clock import SystemClock
 from bmcsim.edges.http import listen, tls
 from bmcsim.edges.http.admin import admin_app
-from bmcsim.edges.http.context import Context
+from bmcsim.edges.http.context import Context, Limits
 from bmcsim.edges.http.metrics import FleetCollector, registry_of
 from bmcsim.edges.http.server import (
     Housekeeper,
@@ -26,13 +27,18 @@ from bmcsim.edges.http.server import (
     redfish_listener,
     run,
 )
+from bmcsim.edges.push import Pusher
+from bmcsim.edges.ssdp.port import Port, SsdpError
+from bmcsim.edges.ssdp.responder import Responder
 from bmcsim.fleet import config as fleet_config
+from bmcsim.fleet import converters
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.conduct import POLICIES, Conduct, fault_rules, preset_name
 from bmcsim.fleet.config import DURABILITIES, PROGRESSIONS, FleetConfig
 from bmcsim.fleet.converters import MAX_TIME_SCALE
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.durability import Keeper, Restorer, fingerprint
+from bmcsim.fleet.events import Hub
 from bmcsim.fleet.journal import Journal, NotSaved
 from bmcsim.fleet.registry import DuplicateBmc, Fleet
 from bmcsim.fleet.store import StateError, Store
@@ -42,6 +48,7 @@ from bmcsim.machine.credentials import Hasher
 from bmcsim.machine.resources import Policy
 from bmcsim.tree import presets, registry_files
 from bmcsim.tree import profile as profiles
+from bmcsim.tree.schema_files import SchemaFiles
 from bmcsim.tree.source import ProfileError
 
 DEFAULT_LISTEN = "127.0.0.0/8:{port}"
@@ -69,7 +76,22 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
     metavar="ADDRESS:PORT",
     help=f"Health and metrics; 'off' for none.  [default: {DEFAULT_ADMIN}]",
 )
-@click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="Certificate chain, PEM.")
+@click.option(
+    "--ssdp",
+    metavar="INTERFACE",
+    help="Answer SSDP searches that come in by this network interface (its name, such as lo, or its IPv4 address), for"
+    " BMCs whose ManagerNetworkProtocol says so: all, unless a fleet file says otherwise.  [default: none]",
+)
+@click.option(
+    "--event-destination",
+    "event_destinations",
+    multiple=True,
+    metavar="NETWORK",
+    help="Where BMCs may send events to, such as 10.0.0.0/8; may be repeated.  [default: 127.0.0.0/8, ::1/128]",
+)
+@click.option(
+    "--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="Certificate chain, PEM; changes are noticed."
+)
 @click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, PEM.")
 @click.option("--no-tls", is_flag=True, help="Serve plain HTTP.")
 @click.option(
@@ -107,6 +129,11 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Directory of message registries, such as Base.1.22.1.json, for the BMCs to serve.",
 )
+@click.option(
+    "--schemas",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Directory of JSON schemas and CSDL files, such as DMTF's DSP8010, for the BMCs to serve.",
+)
 @click.option("--fault", "faults", multiple=True, metavar="NAME", help="Fault preset for all BMCs (bmcsim fault list).")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True
@@ -120,6 +147,8 @@ def serve(
     dpu_password: str | None,
     listen_on: str | None,
     admin_on: str | None,
+    ssdp: str | None,
+    event_destinations: tuple[str, ...],
     tls_cert: Path | None,
     tls_key: Path | None,
     no_tls: bool,
@@ -131,6 +160,7 @@ def serve(
     preset: str | None,
     credentials: Policy | None,
     registries: Path | None,
+    schemas: Path | None,
     faults: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -165,8 +195,11 @@ def serve(
             durability=durability,
             time_scale=time_scale,
             progression=progression,
+            event_destinations=_destinations(event_destinations),
             conduct=_conduct(preset, credentials, faults),
         )
+        if ssdp is not None:
+            config = msgspec.structs.replace(config, conduct=config.conduct.within(Conduct(ssdp="enabled")))
         for group in config.groups:
             profiles.find(group.hw_type)
         for warning in config.warnings:
@@ -177,11 +210,13 @@ def serve(
             None
             if (admin_on or config.admin) == "off"
             else listen.parse_listen(admin_on or config.admin or DEFAULT_ADMIN),
-            _tls_context(tls_cert, tls_key, no_tls, Path(config.state_dir) if config.state_dir else None),
+            _tls(tls_cert, tls_key, no_tls, Path(config.state_dir) if config.state_dir else None),
             quarantine,
             registry_files.read(registries) if registries is not None else {},
+            SchemaFiles(schemas) if schemas is not None else None,
+            ssdp,
         )
-    except (ConfigError, ProfileError, DuplicateBmc, StateError, listen.ListenError, tls.TlsError) as error:
+    except (ConfigError, ProfileError, DuplicateBmc, StateError, listen.ListenError, tls.TlsError, SsdpError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -190,6 +225,13 @@ def _a_number(value: float) -> float:
     if math.isnan(value):
         raise click.BadParameter(f"{value} is not a number.")
     return value
+
+
+def _destinations(networks: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...] | None:
+    try:
+        return converters.destinations(list(networks)) if networks else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--event-destination'") from error
 
 
 def _conduct(preset: str | None, credentials: Policy | None, faults: tuple[str, ...]) -> Conduct:
@@ -203,23 +245,25 @@ def _conduct(preset: str | None, credentials: Policy | None, faults: tuple[str, 
         raise click.BadParameter(str(error), param_hint="'--fault'") from error
 
 
-def _tls_context(cert: Path | None, key: Path | None, off: bool, state_dir: Path | None) -> ssl.SSLContext | None:
+def _tls(cert: Path | None, key: Path | None, off: bool, state_dir: Path | None) -> tls.Served | None:
     if off:
         return None
     if cert is not None and key is not None:
-        return tls.server_context(cert, key)
+        return tls.Served.of_files(cert, key)
     if state_dir is not None:
-        return tls.server_context(*tls.kept_certificate(state_dir))
-    return tls.transient_context()
+        return tls.Served.of_files(*tls.kept_certificate(state_dir))
+    return tls.Served(tls.transient_context())
 
 
 def _serve(
     config: FleetConfig,
     redfish: listen.Listen,
     admin: listen.Listen | None,
-    context_of_tls: ssl.SSLContext | None,
+    served_tls: tls.Served | None,
     quarantine: bool,
     files: registry_files.RegistryFiles,
+    schemas: SchemaFiles | None,
+    ssdp: str | None,
 ) -> None:
     started = time.monotonic()
     clock = SystemClock(0.0 if config.progression == "manual" else config.time_scale)
@@ -238,39 +282,54 @@ def _serve(
             loop.call_later(seconds, driver.run_due)
 
         driver = Driver(clock, wake, immediate=config.progression == "immediate")
-        context = Context(bmcs, driver, clock, served=None if redfish.everything else redfish.network)
+        context = Context(bmcs, driver, clock, _limits(config), None if redfish.everything else redfish.network)
         keeper = None
         if store is not None:
             keeper = Keeper(Journal(store, loop), driver)
             context.commit, driver.changed = keeper.commit, keeper.changed
+        pusher = Pusher(clock, config.event_destinations, keeper.changed if keeper else _committed)
+        driver.emit = Hub(clock, pusher.push).emit
         with contextlib.ExitStack() as opened:
             sock, warning = listen.open_socket(redfish)
             opened.callback(sock.close)
+            discovery = None
+            if ssdp is not None:
+                discovery = Port(ssdp)
+                opened.callback(discovery.stop)
             admin_sock = None if admin is None else listen.open_socket(admin, "--admin")[0]
             opened.pop_all()
         if warning:
             click.echo(f"warning: {warning}", err=True)
         port = sock.getsockname()[1]
-        redfish_server = redfish_listener(context, sock, context_of_tls)
+        if discovery is not None:
+            scheme = "https" if served_tls is not None else "http"
+            discovery.start(Responder(bmcs, clock, scheme, port, discovery.send, loop.call_later))
+        redfish_server = redfish_listener(context, sock, served_tls)
         listeners: list[Listener] = [redfish_server]
         if admin is not None and admin_sock is not None:
-            collector = FleetCollector(context.metrics, bmcs, driver.__len__, keeper.journal if keeper else None)
+            collector = FleetCollector(
+                context.metrics, bmcs, driver.__len__, keeper.journal if keeper else None, pusher.counted
+            )
             app = admin_app(bmcs, registry_of(collector), driver.skip if admin.loopback else None)
             listeners.append(admin_listener(app, admin_sock))
 
         async def build() -> None:
             restorer = Restorer(store, clock) if store is not None else None
             born = clock.now().wall if restorer is None else restorer.born
-            for _ in Builder(config, Hasher(store.key if store else None), born, restorer, files).populate(bmcs):
+            hasher = Hasher(store.key if store else None)
+            for _ in Builder(config, hasher, born, restorer, files, schemas).populate(bmcs):
                 await asyncio.sleep(0)
             for bmc in bmcs:
                 driver.execute(bmc, ())
-            _announce(bmcs, redfish, port, context_of_tls is not None, time.monotonic() - started)
+            _announce(bmcs, redfish, port, served_tls is not None, time.monotonic() - started)
             _report(store, restorer)
 
         try:
-            await run(listeners, Housekeeper(context, redfish_server, clock), build)
+            await run(listeners, Housekeeper(context, redfish_server, clock, served_tls), build)
         finally:
+            if discovery is not None:
+                discovery.stop()
+            await pusher.close()
             if keeper is not None:
                 await keeper.journal.close()
 
@@ -283,6 +342,16 @@ def _serve(
     finally:
         if store is not None:
             store.close()
+
+
+def _committed(bmc: Bmc) -> None:
+    """A change that is kept nowhere is done."""
+    bmc.committed()
+
+
+def _limits(config: FleetConfig) -> Limits:
+    given = {"idle_seconds": config.idle_close, "requests": config.connection_requests}
+    return msgspec.structs.replace(Limits(), **{name: value for name, value in given.items() if value is not None})
 
 
 def _report(store: Store | None, restorer: Restorer | None) -> None:

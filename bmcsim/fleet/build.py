@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from bmcsim.fleet.conduct import Conduct, implied
+from bmcsim.fleet.conduct import Conduct, changed, implied
 from bmcsim.fleet.config import FleetConfig, MachineGroup
 from bmcsim.fleet.identities import BmcPlan, plan
 from bmcsim.fleet.registry import Fleet
@@ -22,6 +22,7 @@ from bmcsim.tree import presets, software
 from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import Timings, load
 from bmcsim.tree.registry_files import RegistryFiles
+from bmcsim.tree.schema_files import SchemaFiles
 from bmcsim.tree.source import ProfileError
 
 _CHUNK = 250
@@ -46,16 +47,18 @@ class Builder:
         born: float,
         restore: Callable[[Bmc], State | None] | None = None,
         files: RegistryFiles | None = None,
+        schemas: SchemaFiles | None = None,
     ) -> None:
         """born: when the fleet was first started, seconds since the epoch. restore: gives the state a BMC had.
 
-        files: message registries that every BMC serves.
+        files: message registries that every BMC serves. schemas: and schema files.
         """
         self._config = config
         self._hasher = hasher
         self._born = born
         self._restore = restore
         self._files = files
+        self._schemas = schemas
         self._trees: dict[tuple[Any, ...], Tree] = {}
         self._shared: dict[tuple[Any, ...], tuple[Shared, State]] = {}
 
@@ -114,10 +117,14 @@ class Builder:
             overrides = group.host_timings
             desired = group.desired_host_firmware
         parameters |= {names[part]: version for part, version in firmware.items()}
+        if conduct.ssdp is not None and "ssdp" in load(name).parameters:
+            parameters["ssdp"] = conduct.ssdp
         tree = self._tree(name, variant, parameters)
         timings, behaviour = tree.head.timings, tree.head.behaviour
         if conduct.preset is not None:
             timings = presets.load(conduct.preset).applied(timings)
+        if conduct.behaviour is not None:
+            behaviour = changed(behaviour, conduct.behaviour)
         if conduct.while_resetting is not None:
             behaviour = msgspec.structs.replace(behaviour, while_resetting=conduct.while_resetting)
         if behaviour.ignores_pinned_password:
@@ -148,7 +155,7 @@ class Builder:
     def _tree(self, name: str, variant: str, parameters: dict[str, int | str]) -> Tree:
         key = (name, variant, *sorted(parameters.items()))
         if key not in self._trees:
-            self._trees[key] = compile_tree(load(name, parameters, variant), holes.bind, self._files)
+            self._trees[key] = compile_tree(load(name, parameters, variant), holes.bind, self._files, self._schemas)
         return self._trees[key]
 
 

@@ -1,6 +1,6 @@
 """How BMCs behave where somebody chose: for a fleet ([bmcsim]), a group ([machines.NAME]) or one BMC ([bmcs.ID])."""
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -10,11 +10,16 @@ from bmcsim.machine.faults import Rules
 from bmcsim.machine.resources import Policy
 from bmcsim.redfish.injection import rules_of
 from bmcsim.tree import fault_presets, presets
-from bmcsim.tree.profile import ResetMode
+from bmcsim.tree.profile import Behaviour, ResetMode
 from bmcsim.tree.source import ProfileError
 
 POLICIES: tuple[str, ...] = get_args(Policy)
 RESET_MODES: tuple[str, ...] = get_args(ResetMode)
+
+Discovery = Literal["absent", "disabled", "enabled"]
+"""Whether BMCs have SSDP, and whether it is on when they leave the factory."""
+
+DISCOVERIES: tuple[str, ...] = get_args(Discovery)
 
 
 class Lockout(msgspec.Struct, frozen=True):
@@ -29,7 +34,8 @@ class Conduct(msgspec.Struct, frozen=True):
     """What was chosen; None: whatever the next wider level says.
 
     preset: name of a time preset. credentials: what becomes of a changed password. while_resetting: what clients meet.
-    faults: fault rules from the start; their windows count from there. lockout: of accounts.
+    faults: fault rules from the start; their windows count from there. lockout: of accounts. behaviour: facts of the
+    profile's behaviour that are others here. ssdp: of the manager, where the profile has that parameter.
     """
 
     preset: str | None = None
@@ -37,9 +43,12 @@ class Conduct(msgspec.Struct, frozen=True):
     while_resetting: ResetMode | None = None
     faults: Rules | None = None
     lockout: Lockout | None = None
+    behaviour: dict[str, Any] | None = None
+    ssdp: Discovery | None = None
 
     def within(self, wider: "Conduct") -> "Conduct":
-        """This, with what it leaves open as the wider level has it. Fault rules add up; of one id the own one counts.
+        """This, with what it leaves open as the wider level has it. Fault rules and facts add up; of one id or name the
+        own one counts.
 
         Raises ConfigError for too many.
         """
@@ -50,7 +59,50 @@ class Conduct(msgspec.Struct, frozen=True):
                 own["faults"] = Rules.of(by_id.values())
             except FaultError as error:
                 raise ConfigError(f"faults: those of fleet, group and BMC together: {error.text}") from error
+        if self.behaviour is not None and wider.behaviour is not None:
+            own["behaviour"] = _merged(wider.behaviour, self.behaviour)
         return msgspec.structs.replace(wider, **own)
+
+
+FACTS = tuple(
+    name
+    for name in Behaviour.__struct_fields__
+    if name not in ("while_resetting", "lockdown") and not name.endswith("_message")
+)
+"""The facts of a profile's behaviour that a fleet file may change: those that name nothing else of the profile."""
+
+
+def facts(value: Any) -> dict[str, Any]:
+    """Some facts of a behaviour. Raises ValueError that names the one that is wrong."""
+    if not isinstance(value, dict):
+        raise ValueError("must be a table such as { session_limit = 8 }")
+    for name, fact in value.items():
+        if name not in FACTS:
+            raise ValueError(f"{name} is not one of {', '.join(FACTS)}")
+        if isinstance(fact, int | float) and not -_LARGEST <= fact <= _LARGEST:
+            raise ValueError(f"{name} must be a number from -{_LARGEST} to {_LARGEST}")
+    try:
+        msgspec.convert(value, Behaviour)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+    return dict(msgspec.to_builtins(value))
+
+
+def changed(behaviour: Behaviour, others: dict[str, Any]) -> Behaviour:
+    """A behaviour with other facts. A BMC that told the truth of what it understands still does, unless they say what
+    it advertises."""
+    present = msgspec.to_builtins(behaviour)
+    if behaviour.advertise == behaviour.features():
+        del present["advertise"]
+    return msgspec.convert(_merged(present, others), Behaviour)
+
+
+def _merged(wider: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    merged = {**wider, **own}
+    for group in ("query", "deep"):
+        if group in wider and group in own:
+            merged[group] = {**wider[group], **own[group]}
+    return merged
 
 
 DEFAULT = Conduct()

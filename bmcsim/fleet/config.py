@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ import msgspec
 from bmcsim.fleet import converters
 from bmcsim.fleet.conduct import (
     DEFAULT,
+    DISCOVERIES,
     POLICIES,
     RESET_MODES,
     Conduct,
+    facts,
     fault_rules,
     lockout,
     one_of,
@@ -37,6 +39,7 @@ _MAX_MAC_BITS = 40
 _MIN_RANGE_BITS = 5
 
 DEFAULT_PREFIX = IPv4Network("127.64.0.0/18")
+LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 _WIDEST_DEFAULT = 10
 _PORT, _INCUMBENT_PORT = 1266, 2000
 
@@ -161,7 +164,9 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
     source: the file, as messages name it. groups: by name, which is the order of machines. time_scale: how much faster
     than real time hardware is. listen, admin, state_dir: as the file has them, None where it is silent.
     progression: timed, immediate (hardware takes no time) or manual (its time moves by hand). durability: normal, or
-    full to survive power cuts. conduct: of all BMCs. bmcs: id -> conduct of one BMC.
+    full to survive power cuts. idle_close: seconds until an idle connection closes, connection_requests: how many
+    requests one takes; None where the file is silent. event_destinations: networks to which
+    BMCs may send events. conduct: of all BMCs. bmcs: id -> conduct of one BMC.
     Raises ConfigError when the pools are too small for the machines or overlap.
     """
 
@@ -179,6 +184,9 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
     time_scale: float = 1.0
     progression: str = "timed"
     durability: str = "normal"
+    idle_close: float | None = None
+    connection_requests: int | None = None
+    event_destinations: tuple[IPv4Network | IPv6Network, ...] = LOOPBACK
     conduct: Conduct = Conduct()
     bmcs: dict[str, Conduct] = {}
     warnings: tuple[str, ...] = ()
@@ -333,6 +341,9 @@ def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
         "time_scale": own.get("time_scale", converters.time_scale, 1.0),
         "progression": own.get("progression", one_of(*PROGRESSIONS), "timed"),
         "durability": own.get("durability", one_of(*DURABILITIES), "normal"),
+        "idle_close": own.get("idle_close", converters.idle, None),
+        "connection_requests": own.get("connection_requests", converters.whole(1, 2**31 - 1), None),
+        "event_destinations": own.get("event_destinations", converters.destinations, LOOPBACK),
         "conduct": _conduct(own),
         "bmcs": _bmcs(top.table("bmcs"), groups),
     }
@@ -349,6 +360,8 @@ def _conduct(table: Table) -> Conduct:
         table.get("while_resetting", one_of(*RESET_MODES), None),
         table.get("faults", fault_rules, None),
         table.get("lockout", lockout, None),
+        table.get("behaviour", facts, None),
+        table.get("ssdp", one_of(*DISCOVERIES), None),
     )
 
 

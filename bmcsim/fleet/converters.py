@@ -3,7 +3,7 @@
 import re
 import reprlib
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from bmcsim.tree.software import VERSION
@@ -94,6 +94,13 @@ def duration(value: Any) -> float:
     return seconds
 
 
+def idle(value: Any) -> float:
+    """Seconds that a connection may be idle."""
+    if (seconds := duration(value)) < 1:
+        raise ValueError(f"must be a duration of at least 1s, not {shown(value)}")
+    return seconds
+
+
 def ipv4(value: Any) -> str:
     try:
         return str(IPv4Address(text(value)))
@@ -124,6 +131,19 @@ def networks(value: Any) -> tuple[IPv4Network, ...]:
     if not isinstance(value, list):
         raise ValueError(f"must be a list of IPv4 addresses and prefixes, not {shown(value)}")
     return tuple([network(item) for item in value])
+
+
+def destinations(value: Any) -> tuple[IPv4Network | IPv6Network, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"must be a list of networks such as ['127.0.0.0/8'], not {shown(value)}")
+    return tuple([any_network(one) for one in value])
+
+
+def any_network(value: Any) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text(value))
+    except ValueError as error:
+        raise ValueError(f"must be a network such as 10.0.0.0/8 or ::1/128, not {shown(value)}") from error
 
 
 def mac(value: Any) -> int:

@@ -2,17 +2,27 @@
 
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import isfinite
 from typing import Any, Literal
 
 import msgspec
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import bmc_reset, clock, firmware, jobs, logs, staging, task_view, updates
+from bmcsim.machine import bmc_reset, clock, event_view, firmware, jobs, logs, staging, task_view, updates
 from bmcsim.machine import power as power_machine
-from bmcsim.machine.actions import Action, CancelTimer, DropSessions, Happened, Happening, SetTimer
+from bmcsim.machine.actions import (
+    Action,
+    CancelTimer,
+    DropSessions,
+    Emit,
+    EndStreams,
+    Happened,
+    Happening,
+    OfDpu,
+    SetTimer,
+)
 from bmcsim.machine.bmc_reset import Phase, Service
 from bmcsim.machine.credentials import Account, Accounts
+from bmcsim.machine.events import Event, EventType, Feed, Numbered, Stream, StreamWish, Subscription, filled
 from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFails, UpdateFails
 from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity
@@ -24,7 +34,7 @@ from bmcsim.machine.roles import PREDEFINED, Role
 from bmcsim.machine.sessions import Session, Sessions
 from bmcsim.machine.state import LogRecord, Staged, State
 from bmcsim.machine.tasks import Task
-from bmcsim.tree.compile import Node
+from bmcsim.tree.compile import EVENT_SERVICE, Node
 from bmcsim.tree.reactions import holds
 
 SESSION_SERVICE = "/redfish/v1/SessionService"
@@ -46,11 +56,11 @@ class Bmc(Resources):
     """One BMC.
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
-    dpus: host: the BMCs of its DPUs. failed_logins: since the process started.
+    dpus: host: the BMCs of its DPUs. failed_logins: since the process started. feed: of events, since the last reset.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
-    __slots__ = ("address", "dpus", "failed_logins", "id", "sessions", "timers")
+    __slots__ = ("address", "dpus", "failed_logins", "feed", "id", "sessions", "timers")
 
     def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, initial: State) -> None:
         super().__init__(identity, shared, initial)
@@ -60,6 +70,7 @@ class Bmc(Resources):
         self.sessions: Sessions | None = None
         self.timers: dict[str, Any] | None = None
         self.failed_logins: FailedLogins | None = None
+        self.feed: Feed | None = None
 
     def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
         """The states and sessions of this BMC and its DPUs, for `forget`."""
@@ -178,6 +189,8 @@ class Bmc(Resources):
                 return self.live_sessions(moment)
             case "log":
                 return {record.id: record for record in self.log(node.container)}
+            case "certificates":
+                return {one.id: one for one in self.certificates(node.container)}
             case "roles":
                 return self.roles
             case "jobs":
@@ -186,24 +199,15 @@ class Bmc(Resources):
                 return firmware.inventory(self.tree.components, self.state.firmware)
             case "tasks":
                 return {task.id: self.shown_task(task, moment) for task in self.state.tasks}
+            case "subscriptions":
+                streams = self.feed.streams if self.feed is not None else {}
+                return event_view.shown(self.state.subscriptions, streams)
         return {account.id: account for account in self.accounts.accounts}
 
     def log(self, uri: str) -> Sequence[LogRecord]:
         """The entries of a log, oldest first."""
         entries = self.state.logs.get(uri)
         return logs.first(self.tree.logs[uri], self.state.bmc_started) if entries is None else entries
-
-    def set_reading(self, uri: str, value: float | None, moment: Moment) -> None:
-        """Make a sensor read something, whatever its thresholds say of it; None: what it measures.
-
-        Raises KeyError for what is no sensor, and ValueError for what is no number.
-        """
-        if uri not in self.tree.readings:
-            raise KeyError(uri)
-        if value is not None and not isfinite(value):
-            raise ValueError(f"{value} is no reading")
-        others = {sensor: number for sensor, number in self.state.readings.items() if sensor != uri}
-        self.become(moment, readings=others if value is None else {**others, uri: float(value)})
 
     def clear_log(self, uri: str, moment: Moment) -> list[Action]:
         """LogService.ClearLog. uri: of the collection of entries, whose numbers go on afterwards."""
@@ -227,9 +231,12 @@ class Bmc(Resources):
             self.become(moment, power=new)
         done = self._apply(actions, moment)
         if self.dpus and (felt := power_machine.felt_by_dpus(event, before)) is not None:
-            for dpu in self.dpus:
-                dpu.follow(felt, moment)
+            done += self._for_dpus([dpu.follow(felt, moment) for dpu in self.dpus])
         return done
+
+    @staticmethod
+    def _for_dpus(actions: Sequence[Sequence[Action]]) -> list[Action]:
+        return [OfDpu(number, tuple(one)) for number, one in enumerate(actions) if one]
 
     def _stuck(self, event: power_machine.Event, moment: Moment) -> bool:
         """Whether a fault makes hardware accept a command and do nothing."""
@@ -240,10 +247,11 @@ class Bmc(Resources):
         asks_system = self.power is Power.RUNNING and event in power_machine.ASKING
         return asks_system and faults.behaviour(IgnoreShutdown) is not None
 
-    def follow(self, event: power_machine.Event, moment: Moment) -> None:
+    def follow(self, event: power_machine.Event, moment: Moment) -> list[Action]:
         """What a power command to its host does to a DPU: the same, where the DPU's own state allows it."""
         with contextlib.suppress(power_machine.Refused):
-            self.reset_system(event, moment)
+            return self.reset_system(event, moment)
+        return []
 
     def reset_bmc(self, moment: Moment) -> list[Action]:
         """Manager.Reset."""
@@ -261,11 +269,7 @@ class Bmc(Resources):
         event = power_machine.after_ac_loss(self.power, policy)
         done = self.reset_system(event, moment) if event is not None else []
         done += self.reset_bmc(moment)
-        for dpu in self.dpus:
-            for action in dpu.ac_cycle(moment):
-                if isinstance(action, DropSessions):
-                    dpu.drop_sessions(action)
-        return done
+        return done + self._for_dpus([dpu.ac_cycle(moment) for dpu in self.dpus])
 
     # jobs
 
@@ -352,18 +356,22 @@ class Bmc(Resources):
             **(factory if kept != "PreserveNetworkAndUsers" else {}),
             changes={
                 **self.shared.settings,
-                **{uri: one for uri, one in self.state.changes.items() if self._type_of(uri) in remaining},
+                **{uri: one for uri, one in self.state.changes.items() if self.resource_type(uri) in remaining},
             },
             logs=dict.fromkeys(self.tree.logs, ()),
             logs_cleared={},
             staged=(),
             jobs=(),
+            subscriptions=(),
             clock_offset=0,
+            certificates={},
+            certificate_keys={},
         )
         return [*self._apply([*over, Happened(Happening.FACTORY_RESET)], moment), *self.reset_bmc(moment)]
 
-    def _type_of(self, uri: str) -> str:
-        node = self.tree.nodes.get(uri)
+    def resource_type(self, uri: str) -> str:
+        """The schema of a resource, such as Chassis; '' where there is none."""
+        node = self.tree.nodes.get(uri) or self.tree.items.get(uri.rpartition("/")[0])
         return node.type.partition(".")[0] if node is not None else ""
 
     def timer_fired(self, timer: str, moment: Moment) -> list[Action]:
@@ -438,7 +446,11 @@ class Bmc(Resources):
 
     def react(self, happened: Happened, moment: Moment) -> list[Action]:
         """What follows inside of the BMC from something that happened."""
+        follows: list[Action] = []
         match happened.what:
+            case Happening.BMC_RESETTING:
+                if self.feed is not None:
+                    follows.append(EndStreams())
             case Happening.BMC_RESTARTED:
                 self.unlock()
                 # The entries of an untouched log are dated by the start that is over now.
@@ -456,7 +468,11 @@ class Bmc(Resources):
             entries, cleared = self.log(uri), self.state.logs_cleared.get(uri, 0)
             if (more := logs.recorded(log, entries, happened, self.wall(moment), cleared)) is not entries:
                 self.become(moment, logs={**self.state.logs, uri: more})
-        follows = self._react_resources(happened.what, moment)
+                if log.events:
+                    last = logs.following(entries, cleared) - 1
+                    follows += self._tell_entries(uri, [one for one in more if int(one.id) > last], moment)
+        follows += self._tell(happened, moment)
+        follows += self._react_resources(happened.what, moment)
         step = updates.happened(self.state, self.tree, happened.what, moment.hardware, self.wall(moment))
         follows += self.update(step, moment)
         before = self.state.jobs
@@ -493,6 +509,94 @@ class Bmc(Resources):
                 follows += self.ac_cycle(moment)
         return follows
 
+    # events
+
+    @property
+    def listens(self) -> bool:
+        """Whether anybody is told what happens."""
+        return bool(self.state.subscriptions) or (self.feed is not None and self.feed.kept)
+
+    def event(
+        self, type_: EventType, message_id: str, message: str, origin: str, moment: Moment, **more: Any
+    ) -> list[Action]:
+        """Tell an event, if anybody listens. message: %1, %2, ... stand for the texts of `args`. more: as in Event."""
+        if not self.listens or not self.setting(EVENT_SERVICE, "ServiceEnabled"):
+            return []
+        message = filled(message, more.get("args", ()))
+        return [Emit(Event(type_, message_id, message, self.wall(moment), origin, self.resource_type(origin), **more))]
+
+    def _tell(self, happened: Happened, moment: Moment) -> list[Action]:
+        """What the event service says of something that happened."""
+        told: list[Action] = []
+        for kind in self.tree.events:
+            if kind.on == happened.what:
+                origin = happened.about or getattr(self.tree.head.roles, kind.origin, kind.origin)
+                args = tuple([origin if text == "<origin>" else text for text in kind.args])
+                told += self.event(kind.type, kind.id, kind.message, origin, moment, args=args, severity=kind.severity)
+        return told
+
+    def _tell_entries(self, uri: str, entries: Iterable[LogRecord], moment: Moment) -> list[Action]:
+        """What is written into a log is told too."""
+        told: list[Action] = []
+        for entry in entries:
+            told += self.event(
+                "Alert",
+                entry.message_id,
+                entry.message,
+                entry.origin,
+                moment,
+                severity=entry.severity,
+                log_entry=f"{uri}/{entry.id}",
+            )
+        return told
+
+    def subscription(self, id_: str) -> Subscription | None:
+        """A durable subscription."""
+        return next((one for one in self.state.subscriptions if one.id == id_), None)
+
+    def replace_subscription(self, changed: Subscription, moment: Moment) -> None:
+        """A subscription has changed."""
+        every = tuple([changed if one.id == changed.id else one for one in self.state.subscriptions])
+        self.become(moment, subscriptions=every)
+
+    def suspend_subscription(self, id_: str, moment: Moment, *, suspended: bool) -> None:
+        """Send nothing more to a destination, or send again. A stream, or none, is as it was."""
+        if (own := self.subscription(id_)) is not None and own.suspended is not suspended:
+            self.replace_subscription(msgspec.structs.replace(own, suspended=suspended), moment)
+
+    def drop_subscription(self, id_: str, moment: Moment) -> None:
+        """A subscription is over."""
+        self.become(moment, subscriptions=tuple([one for one in self.state.subscriptions if one.id != id_]))
+
+    def without_owner(self, account_id: str) -> tuple[Subscription, ...]:
+        """The subscriptions once an account is gone: a later one with the same id has no right to them."""
+        gone = [msgspec.structs.replace(one, owner="") for one in self.state.subscriptions if one.owner == account_id]
+        changed = {one.id: one for one in gone}
+        return tuple([changed.get(one.id, one) for one in self.state.subscriptions])
+
+    def number(self, event: Event, moment: Moment) -> Numbered:
+        """Put an event into the feed."""
+        if self.feed is None:
+            self.feed = Feed(moment.wall)
+        return self.feed.add(event)
+
+    def open_stream(self, wish: StreamWish, peer: str, moment: Moment) -> Stream:
+        """A stream of events. peer: who reads it, host:port."""
+        if self.feed is None:
+            self.feed = Feed(moment.wall)
+        return self.feed.open(wish, peer)
+
+    def end_streams(self, which: EndStreams) -> None:
+        """End streams; with all of them the feed is over."""
+        feed = self.feed
+        if feed is None:
+            return
+        if not which.stream:
+            self.feed = None
+        for stream in tuple(feed.streams.values()):
+            if which.stream in ("", stream.id):
+                stream.end()
+
     # clock
 
     def wall(self, moment: Moment) -> float:
@@ -514,8 +618,12 @@ class Bmc(Resources):
     @property
     def follows_time_server(self) -> bool:
         """Whether a time server sets the clock."""
-        ntp = self.setting(f"{self.tree.head.roles.manager}/NetworkProtocol", "NTP") or {}
+        ntp = self.network_service("NTP")
         return bool(ntp.get("ProtocolEnabled") and any(ntp.get("NTPServers", ())))
+
+    def network_service(self, name: str) -> Mapping[str, Any]:
+        """What the manager's ManagerNetworkProtocol says of one service, empty where it does not have that."""
+        return self.setting(f"{self.tree.head.roles.manager}/NetworkProtocol", name) or {}
 
     @property
     def locked_down(self) -> bool:

@@ -70,14 +70,15 @@ class Method(str):
 class Asked(msgspec.Struct, frozen=True, gc=False):
     """What a selector sees of a request.
 
-    path: without slashes at its end. slash: whether there were some. if_match: whether If-Match is there.
-    member: it is no request of its own but a resource that an expanded answer embeds.
+    path: without slashes at its end. slash: whether there were some. if_match: whether If-Match is there. gzip: whether
+    Accept-Encoding asks for it. member: it is no request of its own but a resource that an expanded answer embeds.
     """
 
     method: str
     path: str
     slash: bool = False
     if_match: bool = False
+    gzip: bool = False
     member: bool = False
 
 
@@ -91,12 +92,13 @@ class OdataId(msgspec.Struct, frozen=True):
 
 
 class Path(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The same with more conditions: the method; whether the path ends in a slash; whether If-Match is there."""
+    """The same with more conditions: the method; whether a slash ends the path, If-Match is there, gzip is wanted."""
 
     glob: Glob
     method: Method | None = None
     slash: bool | None = None
     if_match: bool | None = None
+    gzip: bool | None = None
 
     def matches(self, asked: Asked) -> bool:
         return (
@@ -104,6 +106,7 @@ class Path(msgspec.Struct, frozen=True, omit_defaults=True):
             and self.method in (None, asked.method)
             and self.slash in (None, asked.slash)
             and self.if_match in (None, asked.if_match)
+            and self.gzip in (None, asked.gzip)
         )
 
 

@@ -147,13 +147,13 @@ class Rules(msgspec.Struct, frozen=True):
     # requests
 
     def before(
-        self, method: str, path: str, wall: float, seed: int, *, if_match: bool = False
+        self, method: str, path: str, wall: float, seed: int, *, if_match: bool = False, gzip: bool = False
     ) -> tuple["Rules", Verdict]:
         """What is wanted of a request. path: decoded, without query. wall: seconds now. seed: the BMC's own number."""
         if not self.rules:
             return self, NOTHING
         trimmed = path.rstrip("/")
-        asked = Asked(method, trimmed, trimmed != path, if_match)
+        asked = Asked(method, trimmed, trimmed != path, if_match, gzip)
         matching = [rule for rule in self.rules if rule.concerns(asked, wall)]
         if not matching:
             return self, NOTHING
@@ -174,9 +174,9 @@ class Rules(msgspec.Struct, frozen=True):
             lost_write = next((rule.id for rule in losing if tally.acts(rule, spend=False)), "")
         return self._with(tally), Verdict(min(delay, MAX_DELAY), answer, lost_write, tuple(later), seed)
 
-    def may_answer(self, method: str, path: str, wall: float, *, if_match: bool = False) -> bool:
+    def may_answer(self, method: str, path: str, wall: float, *, if_match: bool = False, gzip: bool = False) -> bool:
         """Whether a rule may answer a request in the place of the BMC. Nothing is counted."""
-        asked = Asked(method, path.rstrip("/"), path.endswith("/"), if_match)
+        asked = Asked(method, path.rstrip("/"), path.endswith("/"), if_match, gzip)
         answering = (rule for rule in self.rules if isinstance(rule.effect, Answering))
         return any(rule.concerns(asked, wall) for rule in answering)
 

@@ -12,16 +12,17 @@ import msgspec
 import orjson
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import clock, firmware, power, sensors, staging
+from bmcsim.machine import certificates, clock, firmware, power, sensors, staging
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Account
+from bmcsim.machine.event_view import Shown as ShownDestination
 from bmcsim.machine.identity import Identity, mac_colons, mac_hex
 from bmcsim.machine.jobs import Job
 from bmcsim.machine.resources import timestamp
 from bmcsim.machine.roles import Role
 from bmcsim.machine.sessions import Session
 from bmcsim.machine.state import LogRecord
-from bmcsim.machine.task_view import Shown
+from bmcsim.machine.task_view import Shown as ShownTask
 from bmcsim.tree.compile import EMBEDDED
 from bmcsim.tree.profile import Behaviour
 from bmcsim.tree.template import Binding, Hole, HoleFunction, Reading, TemplateError
@@ -48,6 +49,8 @@ _STATES: dict[str, Callable[[Bmc], Any]] = {
     "power.chassis": lambda bmc: "Off" if bmc.power.dead else "On",
     "power.status": lambda bmc: "Disabled" if bmc.power.dead else "Enabled",
     "time.offset": lambda bmc: clock.offset_text(bmc.state.clock_offset),
+    "certificates": lambda bmc: [{"@odata.id": one.uri} for one in bmc.all_certificates()],
+    "certificates.count": lambda bmc: len(bmc.all_certificates()),
 }
 
 
@@ -69,7 +72,19 @@ def _local(attribute: str) -> HoleFunction:
     return lambda bmc, _moment, item: re.sub(rb"[+-]\d\d:\d\d\"$", b'"', _time(attribute, bmc, item))
 
 
+def _of_certificate(fact: str) -> HoleFunction:
+    return lambda bmc, moment, item: orjson.dumps(getattr(certificates.shown(bmc.certificate_text(item, moment)), fact))
+
+
+def _valid(fact: str) -> HoleFunction:
+    return lambda bmc, moment, item: timestamp(getattr(certificates.shown(bmc.certificate_text(item, moment)), fact))
+
+
 _ITEM_HOLES: dict[str, HoleFunction] = {
+    **{fact: _of_certificate(fact) for fact in certificates.Shown.__struct_fields__},
+    "valid_from": _valid("valid_from"),
+    "valid_until": _valid("valid_until"),
+    "certificate": lambda bmc, moment, item: orjson.dumps(bmc.certificate_text(item, moment)),
     "began": lambda bmc, _moment, item: _time("began", bmc, item),
     "created": lambda _bmc, _moment, item: timestamp(item.created),
     "created_local": _local("created"),
@@ -95,7 +110,8 @@ _ITEM_FACTS = frozenset(
         *LogRecord.__struct_fields__,
         *Job.__struct_fields__,
         *Role.__struct_fields__,
-        *Shown.__struct_fields__,
+        *ShownTask.__struct_fields__,
+        *ShownDestination.__struct_fields__,
         *_ITEM_HOLES,
     }
     - {"digest", "factory", "history", "token", "last_use"}

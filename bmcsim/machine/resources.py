@@ -8,7 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import clock, firmware
+from bmcsim.machine import certificates, clock, firmware
+from bmcsim.machine.certificates import Certificate
 from bmcsim.machine.credentials import Account, Accounts, Hasher
 from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity
@@ -215,6 +216,33 @@ class Resources:
         """The present value of a top-level property, None where there is none."""
         node = self.tree.nodes.get(uri)
         return self.template(node).get(name) if node is not None else None
+
+    # certificates
+
+    def certificates(self, collection: str) -> tuple[Certificate, ...]:
+        """The certificates of a collection."""
+        kept = self.state.certificates.get(collection)
+        return certificates.first(collection, self.tree.certificates[collection].facts) if kept is None else kept
+
+    def all_certificates(self) -> list[Certificate]:
+        """Those of all collections."""
+        return [one for collection in self.tree.certificates for one in self.certificates(collection)]
+
+    def certificate_text(self, certificate: Certificate, moment: Moment) -> str:
+        """PEM. A certificate that the hardware made for itself is made when it is asked for, and kept nowhere."""
+        if certificate.text:
+            return certificate.text
+        described = self.tree.certificates[certificate.collection].described.render(self, moment)[1]
+        return certificates.made(self._certificate_seed(certificate), described)
+
+    def certificate_keys(self, certificate: Certificate) -> list[bytes]:
+        """The private keys that the BMC knows of a certificate's place: of a signing request, and the present one."""
+        pending = self.state.certificate_keys.get(certificate.collection, b"")
+        own = certificate.key if certificate.text else certificates.made_key(self._certificate_seed(certificate))
+        return [key for key in (pending, own) if key]
+
+    def _certificate_seed(self, certificate: Certificate) -> bytes:
+        return self.shared.hasher.digest(f"certificate {self.identity.bmc_mac:012X} {certificate.uri}")
 
     def _forget_header(self) -> None:
         self.basic_header, self.basic_account = b"", None

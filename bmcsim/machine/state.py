@@ -10,7 +10,9 @@ import msgspec
 
 from bmcsim.machine.actions import Happening
 from bmcsim.machine.bmc_reset import Service
+from bmcsim.machine.certificates import Certificate
 from bmcsim.machine.credentials import Accounts
+from bmcsim.machine.events import Subscription
 from bmcsim.machine.fault_rules import FaultError
 from bmcsim.machine.faults import NO_RULES, Rules
 from bmcsim.machine.jobs import Jobs
@@ -62,7 +64,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     that was cleared away. faults: Rules; in a row their plain form. roles: custom ones. jobs: the queue, oldest first.
     job_number: of the last one. passwords: name -> digest of a password of the system's firmware, where it is not the
     factory's. firmware: component -> version, where it is not the profile's. staged_firmware: component -> version that
-    waits for a reset. tasks: oldest first. tasks_made: how many there were.
+    waits for a reset. tasks: oldest first. tasks_made: how many there were. subscriptions,
+    subscriptions_made: likewise.
+    certificates: URI of a collection -> its certificates, where they are not those that the BMC began with.
+    certificate_keys: the same URI -> private key (PKCS8, DER) of the last signing request.
     """
 
     accounts: Accounts
@@ -91,6 +96,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     staged_firmware: dict[str, str] = {}
     tasks: tuple[Task, ...] = ()
     tasks_made: int = 0
+    subscriptions: tuple[Subscription, ...] = ()
+    subscriptions_made: int = 0
+    certificates: dict[str, tuple[Certificate, ...]] = {}
+    certificate_keys: dict[str, bytes] = {}
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):

@@ -4,7 +4,10 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from bmcsim.tree.compile import Node, Tree
-from bmcsim.tree.profile import Profile
+from bmcsim.tree.csdl import Schemas
+from bmcsim.tree.derived import place_of
+from bmcsim.tree.profile import Profile, WritableFacts
+from bmcsim.tree.standard import is_standard
 from bmcsim.tree.template import holes_in
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -57,6 +60,10 @@ RESETS: dict[str, frozenset[str]] = {
 """Action -> the values of its ResetType that are understood."""
 
 
+CERTIFICATE_TYPES = frozenset({"PEM", "PEMchain"})
+"""Forms of a certificate that are understood."""
+
+
 class Known(NamedTuple):
     """What the upper layers can do. actions: names that the service can run. writers: names of its handlers of other
     writes. happenings: what logs may write down."""
@@ -73,6 +80,7 @@ def problems(profile: Profile, tree: Tree, known: Known) -> list[str]:
 
 def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
     nodes = [*tree.nodes.values(), *tree.items.values()]
+    schemas, registries = Schemas(profile.schemas), place_of(profile, "registries")
     for node in nodes:
         resource = profile.resources.get(node.uri)
 
@@ -94,6 +102,14 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
                 yield place(f"writable {path} refers to {facts.values}, which is not a list of the resource")
             if facts.not_below and _at(node.template, facts.not_below) is None:
                 yield place(f"writable {path} may not be below {facts.not_below}, which is not there")
+            yield from map(place, _array_problems(node, path, facts))
+        for problem in _undescribed(node, schemas):
+            yield place(problem)
+        registry = node.template.get("AttributeRegistry")
+        if registries and registry and f"{registries}/{registry}" not in tree.nodes:
+            yield place(f"AttributeRegistry {registry} cannot have these names of attributes; add registry_type")
+        if node.handlers.get("PUT") == "replace" and (not node.writable or node.applies_to or "PATCH" in node.handlers):
+            yield place("handlers.PUT: replace needs writable, and neither applies_to nor a handler of PATCH")
         for method, name in node.handlers.items():
             if name not in known.writers:
                 yield place(f"handlers.{method}: {name} is not one of {', '.join(sorted(known.writers)) or 'none'}")
@@ -101,6 +117,7 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
             yield place(f"applies_to {node.applies_to} is not there")
         if node.settings is not None and node.settings.of not in tree.nodes:
             yield place(f"settings.of {node.settings.of} is not there")
+        yield from map(place, _settings(node, tree))
         if "stage_settings" in node.handlers.values() and not (node.settings and "Attributes" in node.writable):
             yield place("stage_settings needs settings, and Attributes among what is writable")
         own_names = {*node.allow.split(", "), *node.handlers, *(resource.actions if resource else ())}
@@ -115,11 +132,15 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
             if not reset_type or not reset_type.values or not known_types.issuperset(reset_type.values):
                 yield f"{profile.path}: {action.uri}: ResetType needs some of {', '.join(sorted(known_types))}"
     yield from _log_services(profile, tree)
+    yield from _certificates(profile, tree)
     for uri, log in tree.logs.items():
         for kind in log.records:
             if kind.on not in known.happenings:
                 names = ", ".join(sorted(known.happenings))
                 yield f"{profile.path}: {uri}: log: on: {kind.on} never happens; known: {names}"
+        if log.events and any(not kind.id for kind in log.records):
+            yield f"{profile.path}: {uri}: log: events needs records that all have an id"
+    yield from _events(profile, tree, known)
     for what in sorted(set(tree.reactions) - set(known.happenings)):
         names = ", ".join(sorted(known.happenings))
         yield f"{profile.path}: {tree.reactions[what][0][0]}: reactions: on: {what} never happens; known: {names}"
@@ -133,6 +154,66 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
     yield from _uploads(profile, tree)
     yield from _ids(profile, tree)
     yield from _boot_order(profile, tree)
+
+
+def _events(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
+    """What subscribers are told happens, and the service says of which registries it is."""
+    for uri, node in tree.nodes.items():
+        if not node.type.startswith("EventService."):
+            continue
+        prefixes = node.template.get("RegistryPrefixes", [])
+        told = [(kind.id, kind.on) for kind in tree.events]
+        told += [(kind.id, kind.on) for log in tree.logs.values() if log.events for kind in log.records]
+        for id_, on in told:
+            if on not in known.happenings:
+                yield f"{profile.path}: {uri}: events: on: {on} never happens; known: {', '.join(known.happenings)}"
+            if id_.partition(".")[0] not in prefixes:
+                yield f"{profile.path}: {uri}: RegistryPrefixes lacks the registry of {id_}, which events have"
+        for kind in tree.events:
+            if kind.origin not in ("system", "manager") and not _resolves(kind.origin, tree):
+                yield f"{profile.path}: {uri}: events: origin: {kind.origin} is not system, manager or a resource"
+
+
+def _certificates(profile: Profile, tree: Tree) -> Iterator[str]:
+    """What a service says that it takes is understood, and certificates have names to tell them by."""
+    for action in tree.actions.values():
+        facts = action.parameters.get("CertificateType")
+        if facts is not None and not CERTIFICATE_TYPES.issuperset(facts.values or [""]):
+            yield f"{profile.path}: {action.uri}: CertificateType needs some of {', '.join(sorted(CERTIFICATE_TYPES))}"
+    for uri in tree.certificates:
+        if not CERTIFICATE_TYPES.issuperset(tree.nodes[uri].template.get("@Redfish.SupportedCertificates", ())):
+            names = ", ".join(sorted(CERTIFICATE_TYPES))
+            yield f"{profile.path}: {uri}: @Redfish.SupportedCertificates may have {names}"
+        if uri not in tree.items:
+            yield f"{profile.path}: {uri}: items: certificates needs {uri}/*, which says what the members look like"
+
+
+def _settings(node: Node, tree: Tree) -> Iterator[str]:
+    """What a resource says of its settings (DSP0266 9.10) is what they do."""
+    if node.settings is None or node.settings.of not in tree.nodes:
+        return
+    # Not every vendor says it at all.
+    said = tree.nodes[node.settings.of].template.get("@Redfish.Settings")
+    if said is None:
+        return
+    if said.get("SettingsObject", {}).get("@odata.id") != node.uri:
+        yield f"@Redfish.Settings of {node.settings.of} does not lead here"
+    elif said.get("SupportedApplyTimes", list(node.settings.apply_times)) != list(node.settings.apply_times):
+        yield f"@Redfish.Settings of {node.settings.of}: SupportedApplyTimes are not those of settings.apply_times"
+
+
+def _array_problems(node: Node, path: str, facts: WritableFacts) -> Iterator[str]:
+    """What does not fit together in the facts of an array."""
+    is_array = facts.type in ("strings", "objects")
+    shown = _at(node.template, path)
+    if (facts.length or facts.rigid) and not is_array:
+        yield f"writable {path}: length and rigid are facts of strings and objects"
+    if facts.rigid and not facts.length:
+        yield f"writable {path}: rigid needs a length"
+    if facts.length and isinstance(shown, list) and len(shown) != facts.length:
+        yield f"writable {path}: has {len(shown)} elements, and its length is {facts.length}; null fills it up"
+    if facts.properties and facts.type != "objects":
+        yield f"writable {path}: properties are a fact of objects"
 
 
 def _log_services(profile: Profile, tree: Tree) -> Iterator[str]:
@@ -150,11 +231,43 @@ def _log_services(profile: Profile, tree: Tree) -> Iterator[str]:
                 yield f"{profile.path}: {uri}: {name} is {node.template[name]}, and the log's is {fact}"
 
 
+def _undescribed(node: Node, schemas: Schemas) -> Iterator[str]:
+    """What a resource has of a vendor that no schema file describes."""
+    schema = node.type.partition(".")[0]
+    if not is_standard(schema):
+        yield from schemas.problems(node.template, node.type, "")
+    yield from _oem_problems(node.template, schemas, "")
+
+
+def _oem_problems(value: Any, schemas: Schemas, where: str) -> Iterator[str]:
+    """Walks to every Oem object and OEM action of a standard resource; what is inside is the schemas' matter."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _oem_problems(item, schemas, f"{where}[{index}]")
+    if not isinstance(value, dict):
+        return
+    for key, item in value.items():
+        place = f"{where}.{key}" if where else key
+        if key != "Oem" or not isinstance(item, dict):
+            yield from _oem_problems(item, schemas, place)
+            continue
+        for name, inner in item.items():
+            inside = f"{place}.{name}"
+            if name.startswith("#"):
+                yield from schemas.action_problems(name[1:], inner, inside)
+            elif not isinstance(inner, dict):
+                yield f"{inside}: must be an object with an @odata.type"
+            elif "@odata.type" in inner:
+                yield from schemas.problems(inner, inner["@odata.type"][1:], inside)
+            elif inner.keys() != {"@odata.id"}:
+                yield f"{inside}: needs an @odata.type"
+
+
 def links_of(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """(place, target) of every link in a template or body."""
     if isinstance(value, dict):
         for key, item in value.items():
-            if key == "@odata.id" and where:
+            if (key == "@odata.id" and where) or key == "@Redfish.ActionInfo":
                 yield where, item
             else:
                 yield from links_of(item, f"{where}.{key}" if where else key)

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bmcsim.tree import derived, odata, openapi, software
 from bmcsim.tree.profile import (
+    CertificateFacts,
     Component,
+    EventKind,
     Head,
     Log,
     ParameterFacts,
@@ -20,6 +22,7 @@ from bmcsim.tree.profile import (
 )
 from bmcsim.tree.reactions import DEFAULTS, Reaction
 from bmcsim.tree.registry_files import RegistryFiles
+from bmcsim.tree.schema_files import Local, SchemaFiles, Served
 from bmcsim.tree.source import ProfileError, deep_merge
 from bmcsim.tree.template import ETAG_KEY, Binder, Body, Hole, Limits, Reading, TemplateError, parse_hole
 
@@ -52,6 +55,7 @@ class Node:
     container: URI of the collection that a template of members belongs to; else its own URI.
     applies_to: URI of the resource that a write to this settings resource changes too, or ''.
     settings: what it holds back, where it does. lockdown: methods that are refused while the configuration is locked.
+    ignores: properties of a PATCH that are as if they were not there.
     """
 
     __slots__ = (
@@ -62,6 +66,7 @@ class Node:
         "container",
         "handlers",
         "head",
+        "ignores",
         "items",
         "lockdown",
         "settings",
@@ -71,7 +76,16 @@ class Node:
         "writable",
     )
 
-    def __init__(self, uri: str, type_: str, template: dict[str, Any], body: Body, resource: Resource | None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        type_: str,
+        template: dict[str, Any],
+        body: Body,
+        resource: Resource | None,
+        schema: str | None = None,
+    ) -> None:
+        """schema: URI of the file that describes the type, where the service has it itself."""
         self.uri, self.type, self.template, self.body = uri, type_, template, body
         self.items = resource.items if resource else ""
         self.container = uri.removesuffix("/*")
@@ -81,6 +95,7 @@ class Node:
         self.handlers: dict[str, str] = resource.handlers if resource else {}
         self.settings: Settings | None = resource.settings if resource else None
         self.lockdown = frozenset(resource.lockdown) if resource else frozenset()
+        self.ignores = tuple(resource.ignores) if resource else ()
         # No schema of a settings resource knows its DELETE, and DMTF's validator compares Allow with the schema.
         advertised = [method for method in self.handlers if method != "DELETE" or self.settings is None]
         methods = ["GET", "HEAD", *advertised]
@@ -93,21 +108,32 @@ class Node:
         self.allow = ", ".join(dict.fromkeys(methods))
         self.head = (
             b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"
-            b"Vary: Accept-Encoding\r\nAllow: " + self.allow.encode() + b"\r\n" + odata.link_header(type_)
+            b"Vary: Accept-Encoding\r\nAllow: " + self.allow.encode() + b"\r\n" + odata.link_header(type_, schema)
         )
 
 
-ITEMS = frozenset({"accounts", "firmware", "jobs", "log", "roles", "sessions", "tasks"})
+EVENT_SERVICE = "/redfish/v1/EventService"
+"""URI of the EventService, for the state machines that obey its settings."""
+ITEMS = frozenset(
+    {"accounts", "certificates", "firmware", "jobs", "log", "roles", "sessions", "subscriptions", "tasks"}
+)
 """What dynamic collections can hold."""
 
 EMBEDDED = frozenset({"log"})
 """Dynamic collections that show their members in full (Redfish.AutoExpand)."""
 
-CREATABLE = frozenset({"accounts", "roles", "sessions"})
+CREATABLE = frozenset({"accounts", "roles", "sessions", "subscriptions"})
 """Dynamic collections in which clients create members."""
 
-DELETABLE = frozenset({"accounts", "jobs", "roles", "sessions", "tasks"})
+DELETABLE = frozenset({"accounts", "jobs", "roles", "sessions", "subscriptions", "tasks"})
 """Dynamic collections whose members clients delete."""
+
+
+class Certificates(NamedTuple):
+    """The certificates of a collection, and what the first one says of a BMC, as JSON: subject and names."""
+
+    facts: CertificateFacts
+    described: Body
 
 
 class Tree:
@@ -120,15 +146,22 @@ class Tree:
     inventory: URI of the collection of these items, '' without one. update_service: URI of the resource that says how
     updates are taken, '' without one. updates: how.
     settings: URI of a settings resource -> what it holds back. reactions: happening -> where, and what follows there.
-    job_queue: URI of the first collection of jobs, '' without one.
+    certificates: URI of a collection of certificates -> what is there.
+    job_queue: URI of the first collection of jobs, '' without one. events: what subscribers are told.
+    event_stream: target of the server-sent events, '' without one.
     metadata, service_document: the two OData documents, encoded. openapi: the OpenAPI document, encoded.
+    files: URI -> schema file.
     """
 
     __slots__ = (
         "actions",
         "bind",
+        "certificates",
         "components",
         "dynamic",
+        "event_stream",
+        "events",
+        "files",
         "head",
         "inventory",
         "items",
@@ -155,16 +188,20 @@ class Tree:
         self.dynamic: frozenset[str] = frozenset()
         self.known: frozenset[str] = frozenset()
         self.logs: dict[str, Log] = {}
+        self.certificates: dict[str, Certificates] = {}
         self.components: dict[str, Component] = {}
         self.software: dict[str, Node] = {}
         self.inventory = ""
         self.update_service = ""
         self.updates = Updates()
         self.job_queue = ""
+        self.events: list[EventKind] = []
+        self.event_stream = ""
         self.settings: dict[str, Settings] = {}
         self.reactions: dict[str, list[tuple[str, Reaction]]] = {}
         self.actions: dict[str, Action] = {}
         self.readings: dict[str, Reading] = {}
+        self.files: dict[str, Served] = {}
         self.metadata = b""
         self.openapi = b""
         self.service_document = b""
@@ -197,15 +234,22 @@ class Tree:
         return Body(template, self.bind, resolve)
 
 
-def compile_tree(profile: Profile, bind: Binder, files: RegistryFiles | None = None) -> Tree:
+def compile_tree(
+    profile: Profile, bind: Binder, files: RegistryFiles | None = None, schemas: SchemaFiles | None = None
+) -> Tree:
     """Compile a profile. Raises ProfileError for a directive, hole or link that cannot work.
 
-    files: message registries that are served with it.
+    files: message registries that are served with it. schemas: and the schema files of an operator.
     """
     tree = Tree(profile.head, bind)
     resources = profile.resources
     tree.dynamic = frozenset({uri for uri, resource in resources.items() if resource.items and resource.collection})
-    templates = derived.completed(profile, _Linker(resources).templates(), files or {})
+    templates = {**_Linker(resources).templates(), **derived.action_infos(resources.values())}
+    templates = derived.with_registries(profile, templates, files or {})
+    types, actions = derived.types(templates), _action_names(resources)
+    local = Local([name.rpartition(".")[0] for name in (*types, *actions)], profile.schemas, schemas)
+    tree.files = local.files
+    templates = derived.with_schemas(profile, templates, local)
     _take_firmware(tree, resources)
     tree.known = frozenset(resources)
     tree.settings = {uri: resource.settings for uri, resource in resources.items() if resource.settings is not None}
@@ -229,10 +273,11 @@ def compile_tree(profile: Profile, bind: Binder, files: RegistryFiles | None = N
         if owner and uri.endswith("/*") and (uri[:-2] not in tree.dynamic or resources[uri[:-2]].items != owner.items):
             raise owner.error(f"needs the collection {uri[:-2]} with items: {owner.items or 'KIND'}")
         if owner and owner.items == "firmware" and uri.endswith("/*"):
-            _add_software(tree, uri, template, owner)
+            _add_software(tree, uri, template, owner, local)
             continue
         body = _body(tree, uri, template, owner)
-        node = Node(uri, template["@odata.type"][1:], template, body, owner)
+        type_ = template["@odata.type"][1:]
+        node = Node(uri, type_, template, body, owner, local.of_type(type_))
         if uri.endswith("/*"):
             tree.items[uri[:-2]] = node
         else:
@@ -243,13 +288,20 @@ def compile_tree(profile: Profile, bind: Binder, files: RegistryFiles | None = N
             tree.logs[uri] = owner.log or Log()
         elif owner and owner.log is not None:
             raise owner.error("log belongs to a collection with items: log")
+        _take_certificates(tree, uri, owner)
+        if node.type.startswith("EventService."):
+            if uri != EVENT_SERVICE:
+                raise ProfileError(f"{uri} has the type EventService, and that is {EVENT_SERVICE}")
+            tree.event_stream = str(template.get("ServerSentEventUri", ""))
         if owner:
+            tree.events += owner.events
             for name, parameters in owner.actions.items():
                 target = action_target(uri, name)
                 tree.actions[target] = Action(uri, name, parameters, name in owner.lockdown)
         for reaction in (*DEFAULTS.get(node.type.split(".")[0], ()), *(owner.reactions if owner else ())):
             tree.reactions.setdefault(reaction.on, []).append((uri, reaction))
-    tree.metadata = odata.metadata([template["@odata.type"][1:] for template in templates.values()])
+    described = [action for action in actions if action.partition(".")[0] in local.csdl]
+    tree.metadata = odata.metadata([*sorted(types), *described], local.csdl)
     if "Sessions" not in templates[ROOT].get("Links", {}):
         raise resources[ROOT].error("needs Links.Sessions")
     tree.service_document = odata.service_document(templates[ROOT])
@@ -299,7 +351,19 @@ def _take_firmware(tree: Tree, resources: dict[str, Resource]) -> None:
             raise resource.error("components belong to a collection with items: firmware")
 
 
-def _add_software(tree: Tree, uri: str, template: dict[str, Any], resource: Resource) -> None:
+def _take_certificates(tree: Tree, uri: str, resource: Resource | None) -> None:
+    if resource is None or not (resource.items == "certificates" and resource.collection):
+        if resource is not None and resource.certificates is not None:
+            raise resource.error("certificates belong to a collection with items: certificates")
+        return
+    facts = resource.certificates or CertificateFacts()
+    if facts.first and facts.subject is None:
+        raise resource.error("certificates: the first one needs a subject")
+    described = {"subject": msgspec.to_builtins(facts.subject), "names": facts.names}
+    tree.certificates[uri] = Certificates(facts, _body(tree, uri, described, resource))
+
+
+def _add_software(tree: Tree, uri: str, template: dict[str, Any], resource: Resource, local: Local) -> None:
     """The inventory items: one template, filled in for each component."""
     for name, component in tree.components.items():
         try:
@@ -307,7 +371,8 @@ def _add_software(tree: Tree, uri: str, template: dict[str, Any], resource: Reso
         except KeyError as error:
             raise resource.error(f"there is no hole ${{item.{error.args[0]}}}") from error
         place = f"{uri[:-2]}/{software.item_id(component, software.first_version(tree.components, name))}"
-        node = Node(place, own["@odata.type"][1:], own, _body(tree, place, own, resource), resource)
+        type_ = own["@odata.type"][1:]
+        node = Node(place, type_, own, _body(tree, place, own, resource), resource, local.of_type(type_))
         tree.nodes[place] = tree.software[name] = node
 
 
@@ -316,6 +381,12 @@ def _body(tree: Tree, uri: str, template: dict[str, Any], resource: Resource | N
         return tree.body(template, uri)
     except TemplateError as error:
         raise (resource.error(str(error)) if resource else ProfileError(f"{uri}: {error}")) from error
+
+
+def _action_names(resources: dict[str, Resource]) -> list[str]:
+    """All actions, each once, by the names that schemas give them."""
+    names = {name.removeprefix("Oem.") for resource in resources.values() for name in resource.actions}
+    return sorted(names)
 
 
 _ASIDE = frozenset({"SOC.ForceReset"})
@@ -382,7 +453,7 @@ class _Linker:
         if resource.reading is not None:
             template.setdefault("Reading", "${reading}")
         if resource.actions:
-            template["Actions"] = _actions(path, resource.actions)
+            template["Actions"] = _actions(path, resource.actions, resource.action_info)
         return template
 
     def _collection(self, uri: str, resource: Resource | None) -> dict[str, Any]:
@@ -480,11 +551,14 @@ class _Linker:
         return rows
 
 
-def _actions(path: str, declared: dict[str, dict[str, ParameterFacts]]) -> dict[str, Any]:
-    """The Actions object of a resource (DSP0266 9.5.8): OEM actions stand below Oem."""
+def _actions(path: str, declared: dict[str, dict[str, ParameterFacts]], infos: dict[str, str]) -> dict[str, Any]:
+    """The Actions object of a resource (DSP0266 9.5.8): OEM actions stand below Oem. infos: action -> last segment of
+    the URI of its ActionInfo."""
     actions: dict[str, Any] = {}
     for name, parameters in declared.items():
         entry: dict[str, Any] = {"target": action_target(path, name)}
+        if name in infos:
+            entry["@Redfish.ActionInfo"] = f"{path}/{infos[name]}"
         for parameter, facts in parameters.items():
             if parameter == "@Redfish.OperationApplyTime":
                 entry[f"{parameter}Support"] = {"@odata.type": _APPLY_TIMES, "SupportedValues": facts.values}

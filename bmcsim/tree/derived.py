@@ -13,33 +13,42 @@ import msgspec
 
 from bmcsim.core.errors import BASE_REGISTRY
 from bmcsim.tree import job_messages, odata, registry_files
-from bmcsim.tree.profile import LogKind, Profile, Resource, VendorMessage, WritableFacts
+from bmcsim.tree.profile import Derived, LogKind, ParameterFacts, Profile, Resource, VendorMessage, WritableFacts
 from bmcsim.tree.registry_files import RegistryFiles
+from bmcsim.tree.schema_files import Local
+from bmcsim.tree.standard import is_standard
 from bmcsim.tree.template import ETAG_KEY
 
 Template = dict[str, Any]
 Templates = dict[str, Template]
 Message = LogKind | VendorMessage
 
-OF_ITEMS = {"tasks": ("TaskEvent.1.0", "Update.1.0")}
-"""What a dynamic collection holds -> the DMTF registries that its members use (machine/task_view.py)."""
+OF_ITEMS = {"subscriptions": ("ResourceEvent.1.4", "SensorEvent.1.1"), "tasks": ("TaskEvent.1.0", "Update.1.0")}
+"""What a dynamic collection holds -> the DMTF registries that go with it (machine/task_view.py, machine/sensors.py)."""
 
 _ID = re.compile(r"([A-Za-z][A-Za-z0-9]*\.\d+\.\d+)\.(\w+)")
 _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9_]+")
 _PUBLISHED = "https://redfish.dmtf.org/registries"
 _LANGUAGE = "en"
+_SCHEMA_FILE = "JsonSchemaFile.v1_1_5"
+_ATTRIBUTE_REGISTRY = "AttributeRegistry.v1_3_9"
 
 
-def completed(profile: Profile, templates: Templates, files: RegistryFiles) -> Templates:
-    """The templates of a tree with the members of its collections that are derived. files: to serve with them."""
-    wanted = {resource.derive: uri for uri, resource in profile.resources.items() if resource.derive is not None}
-    if "registries" in wanted:
-        uri = wanted["registries"]
-        templates = _with_members(templates, uri, _registries(profile, templates, uri, files))
-    if "schemas" in wanted:
-        uri = wanted["schemas"]
-        templates = _with_members(templates, uri, _schemas(templates, uri))
-    return templates
+def with_registries(profile: Profile, templates: Templates, files: RegistryFiles) -> Templates:
+    """The templates of a tree with its registries, where it has a collection for them. files: to serve with them."""
+    uri = place_of(profile, "registries")
+    return _with_members(templates, uri, _registries(profile, templates, uri, files)) if uri else templates
+
+
+def with_schemas(profile: Profile, templates: Templates, local: Local) -> Templates:
+    """The templates of a tree with its schema files, where it has a collection for them. local: that it serves."""
+    uri = place_of(profile, "schemas")
+    return _with_members(templates, uri, _schemas(templates, uri, local)) if uri else templates
+
+
+def place_of(profile: Profile, wanted: Derived) -> str:
+    """URI of the collection that is derived as something, '' without one."""
+    return next((uri for uri, resource in profile.resources.items() if resource.derive == wanted), "")
 
 
 def _with_members(templates: Templates, uri: str, more: Templates) -> Templates:
@@ -58,13 +67,63 @@ def _file(uri: str, type_: str, name: str, **properties: Any) -> Template:
     }
 
 
+# what actions take
+
+
+_DATA_TYPES = {
+    "string": "String",
+    "boolean": "Boolean",
+    "integer": "Number",
+    "number": "Number",
+    "strings": "StringArray",
+    "object": "Object",
+    "objects": "ObjectArray",
+}
+
+
+def action_infos(resources: Iterable[Resource]) -> Templates:
+    """An ActionInfo for each action that has one in its profile (DSP0266 9.8.3). It says what the action checks."""
+    found: Templates = {}
+    for resource in resources:
+        for action, segment in resource.action_info.items():
+            if action not in resource.actions or resource.uri.endswith("/*"):
+                raise resource.error(f"action_info: {action} is not an action of a resource with this URI")
+            uri = f"{resource.uri}/{segment}"
+            parameters = [
+                _parameter(name, facts) for name, facts in resource.actions[action].items() if "@" not in name
+            ]
+            name = f"{action.rpartition('.')[2]} Action Info"
+            found[uri] = _file(uri, "ActionInfo.v1_4_2", name, Parameters=parameters)
+    return found
+
+
+def _parameter(name: str, facts: ParameterFacts) -> dict[str, Any]:
+    shown: dict[str, Any] = {"Name": name, "Required": facts.required, "DataType": _DATA_TYPES[facts.type]}
+    if facts.values is not None:
+        shown["AllowableValues"] = facts.values
+    if facts.min is not None:
+        shown["MinimumValue"] = facts.min
+    if facts.max is not None:
+        shown["MaximumValue"] = facts.max
+    if facts.pattern:
+        shown["AllowablePattern"] = facts.pattern
+    if facts.type in ("strings", "objects"):
+        shown["ArraySizeMaximum"] = facts.max_items
+    return shown
+
+
 # schemas
 
 
-def _schemas(templates: Templates, uri: str) -> Templates:
+def _schemas(templates: Templates, uri: str, local: Local) -> Templates:
     """A file for each type, in the order of their names; those of the files themselves included."""
-    names = {type_[1:].partition(".")[0] for type_ in _types(templates)} | {"JsonSchemaFile"}
-    return {f"{uri}/{name}": _schema(f"{uri}/{name}", name) for name in sorted(names)}
+    names = {type_.partition(".")[0] for type_ in types(templates)}
+    return {f"{uri}/{name}": _schema(f"{uri}/{name}", name, local.of_schema(name)) for name in sorted(names)}
+
+
+def types(templates: Templates) -> set[str]:
+    """All types that templates use, at any depth, and that of the schema files."""
+    return {type_[1:] for type_ in _types(templates)} | {f"{_SCHEMA_FILE}.JsonSchemaFile"}
 
 
 def _types(value: Any) -> Iterator[str]:
@@ -79,11 +138,15 @@ def _types(value: Any) -> Iterator[str]:
             yield from _types(item)
 
 
-def _schema(uri: str, name: str) -> Template:
-    location = {"Language": _LANGUAGE, "PublicationUri": odata.publication(name)}
+def _schema(uri: str, name: str, local: str | None) -> Template:
+    location = {"Language": _LANGUAGE}
+    if local is None or is_standard(name):
+        location["PublicationUri"] = odata.publication(name)
+    if local is not None:
+        location["Uri"] = local
     return _file(
         uri,
-        "JsonSchemaFile.v1_1_5",
+        _SCHEMA_FILE,
         f"{name} Schema File",
         Languages=[_LANGUAGE],
         Schema=f"#{name}.{name}",
@@ -102,6 +165,7 @@ def _registries(profile: Profile, templates: Templates, uri: str, files: Registr
         place = f"{uri}/{registry.partition('.')[0]}"
         location = {"PublicationUri": f"{_PUBLISHED}/{registry}.0.json"}
         if (file := registry_files.newest(files, registry)) is not None:
+            registry = file.rpartition(".")[0]
             location = {"PublicationUri": f"{_PUBLISHED}/{file}.json", "Uri": f"{place}/{file}"}
             found[f"{place}/{file}"] = {"@odata.id": f"{place}/{file}", ETAG_KEY: "", **files[file]}
         found[place] = _registry(place, registry, location)
@@ -115,11 +179,13 @@ def _registries(profile: Profile, templates: Templates, uri: str, files: Registr
         place = f"{uri}/{named}"
         if not (isinstance(named, str) and isinstance(attributes, dict)):
             continue
-        # An iDRAC's own attributes have dots in their names, which the schema of registries does not allow.
-        if place not in found and all(_ATTRIBUTE.fullmatch(name) for name in attributes):
+        type_ = profile.resources[owner].registry_type
+        # Vendors have a type of their own for names that the schema of registries does not allow.
+        if place not in found and (type_ or all(_ATTRIBUTE.fullmatch(name) for name in attributes)):
             found[place] = _registry(place, named, {"Uri": f"{place}/{named}"})
             entries = list(_attributes(attributes, profile.resources, owner))
-            found[f"{place}/{named}"] = _attribute_registry(f"{place}/{named}", named, vendor, entries)
+            facts = (type_ or _ATTRIBUTE_REGISTRY, named, vendor)
+            found[f"{place}/{named}"] = _attribute_registry(f"{place}/{named}", *facts, entries)
     return found
 
 
@@ -186,11 +252,11 @@ def _message_registry(uri: str, registry: str, vendor: str, messages: dict[str, 
     )
 
 
-def _attribute_registry(uri: str, registry: str, vendor: str, entries: list[dict[str, Any]]) -> Template:
+def _attribute_registry(uri: str, type_: str, registry: str, vendor: str, entries: list[dict[str, Any]]) -> Template:
     name, _, version = registry.partition(".v")
     return _file(
         uri,
-        "AttributeRegistry.v1_3_9",
+        type_,
         name,
         Language=_LANGUAGE,
         OwningEntity=vendor,

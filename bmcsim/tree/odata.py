@@ -1,35 +1,34 @@
 """The OData documents and the describedby link, derived from the types that a tree uses (DSP0266 8.2, 8.4)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import orjson
 
 _SCHEMAS = "http://redfish.dmtf.org/schemas/v1/"
-_OEM_SCHEMAS = {
-    "Dell": "http://redfish.dell.com/schemas/v1/",
-    "Nvidia": "http://developer.nvidia.com/redfish/schemas/v1/",
-}
-
-
-def _base(type_: str) -> str:
-    return next((base for prefix, base in _OEM_SCHEMAS.items() if type_.startswith(prefix)), _SCHEMAS)
 
 
 def publication(schema: str) -> str:
     """Where the JSON Schema that stands for all versions of a type is published."""
-    return f"{_base(schema)}{schema}.json".replace("http:", "https:")
+    return f"{_SCHEMAS}{schema}.json".replace("http:", "https:")
 
 
-def link_header(type_: str) -> bytes:
-    """'Chassis.v1_25_0.Chassis' -> the Link header line whose JSON Schema has the version of the type."""
+def link_header(type_: str, uri: str | None = None) -> bytes:
+    """'Chassis.v1_25_0.Chassis' -> the Link header line whose JSON Schema has the version of the type.
+
+    uri: of the file that the service has itself.
+    """
     name = type_.rpartition(".")[0]
-    return f"Link: <{_base(type_)}{name}.json>; rel=describedby\r\n".encode()
+    return f"Link: <{uri or f'{_SCHEMAS}{name}.json'}>; rel=describedby\r\n".encode()
 
 
-def metadata(types: Iterable[str]) -> bytes:
-    """The $metadata document: a reference per schema and version, and the entity container."""
+def metadata(types: Iterable[str], local: Mapping[str, str] | None = None) -> bytes:
+    """The $metadata document: a reference per schema and version, and the entity container.
+
+    types: and actions. local: schema -> URI of the file that the service has itself.
+    """
+    own = local or {}
     versions: dict[str, set[str]] = {"ServiceRoot": set(), "RedfishExtensions": {"RedfishExtensions.v1_0_0"}}
     for type_ in types:
         namespace = type_.rpartition(".")[0]
@@ -37,7 +36,7 @@ def metadata(types: Iterable[str]) -> bytes:
     rows = ['<?xml version="1.0" encoding="UTF-8"?>']
     rows.append('<edmx:Edmx xmlns:edmx="http://docs.oasis-open.org/odata/ns/edmx" Version="4.0">')
     for schema, namespaces in versions.items():
-        rows.append(f"<edmx:Reference Uri={quoteattr(_base(schema) + schema + '_v1.xml')}>")
+        rows.append(f"<edmx:Reference Uri={quoteattr(own.get(schema, f'{_SCHEMAS}{schema}_v1.xml'))}>")
         for namespace in sorted({schema, *namespaces}):
             alias = ' Alias="Redfish"' if namespace == "RedfishExtensions.v1_0_0" else ""
             rows.append(f"<edmx:Include Namespace={quoteattr(namespace)}{alias}/>")

@@ -14,7 +14,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from bmcsim.tree.csdl import Document
 from bmcsim.tree.reactions import Reaction
+from bmcsim.tree.schema_files import vendors
 from bmcsim.tree.source import Path_, ProfileError, Source, deep_merge
 from bmcsim.tree.template import Follows
 
@@ -33,6 +35,7 @@ Derived = Literal["schemas", "registries"]
 
 
 ResetMode = Literal["close", "503", "hang", "staged"]
+ActionBody = Literal["optional", "required", "typed", "forbidden"]
 
 
 class Account(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,6 +102,7 @@ class QuerySupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     expand: the forms of $expand, none for no $expand. levels: the most that $levels may be, 0 where it is not known.
     top_skip: $top and $skip. expand_drops: properties that the firmware forgets in the resources that it embeds.
+    ignore_unknown: what it does not know is ignored also where it starts with a dollar sign; else that is 501.
     """
 
     expand: frozenset[Literal[".", "*", "~"]] = frozenset({".", "*", "~"})
@@ -109,11 +113,11 @@ class QuerySupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     only: bool = True
     excerpt: bool = True
     expand_drops: frozenset[str] = frozenset()
+    ignore_unknown: bool = False
 
     def features(self) -> dict[str, Any]:
         """ProtocolFeaturesSupported of a root that tells the truth (ServiceRoot.v1_17_0)."""
         features: dict[str, Any] = {
-            "DeepOperations": {"DeepPATCH": False, "DeepPOST": False},
             "ExcerptQuery": self.excerpt,
             "FilterQuery": self.filter,
             "OnlyMemberQuery": self.only,
@@ -134,16 +138,33 @@ class QuerySupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return dict(sorted(features.items()))
 
 
+class DeepSupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which deep operations (DSP0266 7.13) this firmware understands.
+
+    patch: whether a PATCH may change resources below its own. levels: how far below.
+    """
+
+    patch: bool = False
+    levels: Annotated[int, msgspec.Meta(ge=1, le=6)] = 1
+
+    def features(self) -> dict[str, Any]:
+        """DeepOperations of ProtocolFeaturesSupported (ServiceRoot.v1_17_0)."""
+        features: dict[str, Any] = {"DeepPATCH": self.patch, "DeepPOST": False}
+        return features | {"MaxLevels": self.levels} if self.patch else features
+
+
 class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How this vendor's firmware answers where vendors differ.
 
     factory_password_everywhere: the factory password opens every resource (power shelves).
     factory_password_reads: what an account on its factory password may read.
-    reset_conflict: status of a reset that the power state does not allow.
+    reset_conflict: status of a reset that the power state does not allow. 204: a system that is already where a reset
+    leads (DSP0268, ResetType) stays there, and a restart of one that is off switches it on; the rest is 409.
     password_min, password_max: accepted length of a new password, in characters.
     password_history: how many former passwords, beside the present one, an account may not take again; 0: any may be.
     password_change_ends_sessions: a new password ends the sessions of its account, except the one that set it.
     ignores_pinned_password: it starts on its factory password, whatever password a fleet gives.
+    subscription_limit, stream_limit: event subscriptions and open event streams at a time.
     account_limit: accounts at a time. account_ids: what names a new account in its URI.
     user_name_max: length of a user name. user_name_marks: what it may have beside ASCII letters and digits.
     session_limit: sessions at a time. session_full: what becomes of one more: 503, or the oldest one ends.
@@ -154,19 +175,27 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     boot_options_follow_order: whether the boot options are listed in boot order.
     clock_drift: seconds per day by which the BMC's clock is too fast, counted from its start.
     writes_ignore_if_none_match: a write is done whatever If-None-Match says; AMI's clients send it the present tag.
+    requires_precondition: methods that are 428 without If-Match or If-None-Match.
+    mixed_patch: what becomes of a PATCH that names, beside others, properties that can never be written: 'apply' writes
+    the others and says so in a 200 (DSP0266 7.6), 'refuse' is 400. Wrong values always refuse all of it.
+    unquoted_if_match: If-Match of a write may name the entity tag without its quotes.
+    action_body: how an action is sent that is given no parameters: with `{}` or without a body (optional); with a body,
+    else 400 (required); with the media type of JSON, else 415 (typed); without a body, else 400 (forbidden).
     lockdown: what locks the configuration.
-    query: which query parameters it understands. advertise: what the root's ProtocolFeaturesSupported says of them,
-    which need not be the truth; without it, it is.
+    query: which query parameters it understands. deep: which deep operations. advertise: what the root's
+    ProtocolFeaturesSupported says of them, which need not be the truth; without it, it is.
     """
 
     factory_password_everywhere: bool = False
-    reset_conflict: Literal[400, 409] = 409
+    reset_conflict: Literal[204, 400, 409] = 204
     factory_password_reads: Literal["account_service", "own_account"] = "account_service"
     password_min: int = 0
     password_max: int = 40
     password_history: int = 0
     password_change_ends_sessions: bool = False
     ignores_pinned_password: bool = False
+    subscription_limit: int = 20
+    stream_limit: int = 10
     account_limit: int = 16
     account_ids: Literal["number", "name"] = "number"
     user_name_max: int = 32
@@ -182,13 +211,22 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     boot_options_follow_order: bool = False
     clock_drift: float = 0.0
     writes_ignore_if_none_match: bool = False
+    requires_precondition: frozenset[Literal["PATCH", "PUT", "DELETE"]] = frozenset()
+    mixed_patch: Literal["apply", "refuse"] = "apply"
+    unquoted_if_match: bool = False
+    action_body: ActionBody = "optional"
     lockdown: Lockdown | None = None
     query: QuerySupport = QuerySupport()
+    deep: DeepSupport = DeepSupport()
     advertise: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.advertise is None:
-            msgspec.structs.force_setattr(self, "advertise", self.query.features())
+            msgspec.structs.force_setattr(self, "advertise", self.features())
+
+    def features(self) -> dict[str, Any]:
+        """ProtocolFeaturesSupported of a root that tells the truth (ServiceRoot.v1_17_0)."""
+        return {"DeepOperations": self.deep.features(), **self.query.features()}
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,37 +260,53 @@ class ReadingFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WritableFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client may write to one property.
 
-    type: JSON type; 'attributes' is a table whose present keys may be written with values of their present type.
+    type: JSON type; 'attributes' is a table whose present keys may be written with values of their present type,
+    'strings' and 'objects' are arrays.
     values: the allowed values, or $KEY for the list that stands at KEY of the same resource, or, for a settings
     resource, of the one that it sets.
     not_below: name of another number of the resource that this one may not be less than.
+    length: of an array that always has so many elements, null behind the last one (DSP0266 7.7); 0 for any number.
     pattern: regular expression of the whole text. choices: attribute -> its allowed values, any where it is not named.
     read_only: attributes that cannot be written.
+    rigid: of an array with a length, null stays where an element was removed. max_items: of one without a length.
+    properties: of the elements of `objects`. required: of one of these, whether a new element needs it.
     """
 
-    type: Literal["string", "boolean", "integer", "number", "strings", "attributes"]
+    type: Literal["string", "boolean", "integer", "number", "strings", "objects", "attributes"]
     values: list[str] | str | None = None
     min: float | None = None
     max: float | None = None
     max_length: int = 1024
+    length: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0
     nullable: bool = False
     not_below: str = ""
     pattern: str = ""
     choices: dict[str, list[str]] = {}
     read_only: list[str] = []
+    rigid: bool = False
+    max_items: Annotated[int, msgspec.Meta(ge=1, le=64)] = 64
+    properties: dict[str, "WritableFacts"] = {}
+    required: bool = False
 
 
 class ParameterFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A parameter of an action.
 
     values: the allowed ones, None for any. ignore_case: they are taken in any case. max_length: characters of a text.
+    min, max: of a number. pattern: regular expression of a whole text. max_items: elements of an array.
+    properties: of an object or of each element of `objects`; without them anything may be in it.
     """
 
-    type: Literal["string", "boolean", "integer", "number", "strings", "object"] = "string"
+    type: Literal["string", "boolean", "integer", "number", "strings", "object", "objects"] = "string"
     values: list[str] | None = None
     required: bool = False
     ignore_case: bool = False
     max_length: int = 1024
+    min: float | None = None
+    max: float | None = None
+    pattern: str = ""
+    max_items: Annotated[int, msgspec.Meta(ge=1, le=64)] = 64
+    properties: dict[str, "ParameterFacts"] = {}
 
 
 class PasswordFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -323,6 +377,33 @@ class Updates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     second: Literal["refuse", "queue"] = "refuse"
 
 
+class CertificateSubject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="pascal"):
+    """Whose a certificate is: some properties of Identifier (DSP0268), with holes."""
+
+    common_name: str
+    organization: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    organizational_unit: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    city: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    state: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    country: Annotated[str, msgspec.Meta(pattern="^[A-Z]{2}$")] = ""
+    email: Annotated[str, msgspec.Meta(max_length=128)] = ""
+
+
+class CertificateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The certificates of a collection.
+
+    first: Id of the one that the hardware makes for itself, '' for none. subject, names: what that one says, with
+    holes; names are host names and addresses. keys: whether a certificate is of use only with its private key.
+    limit: certificates at a time.
+    """
+
+    first: str = ""
+    subject: CertificateSubject | None = None
+    names: list[str] = []
+    keys: bool = True
+    limit: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+
+
 class LogKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a log writes down. on: a happening (machine/actions.py). initially: there from the beginning, once."""
 
@@ -335,22 +416,43 @@ class LogKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A log. keep: entries before the oldest is forgotten."""
+    """A log. keep: entries before the oldest is forgotten. events: whether subscribers are told its entries."""
 
     keep: Annotated[int, msgspec.Meta(ge=1)] = 100
     records: list[LogKind] = []
+    events: bool = False
+
+
+class EventKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What subscribers are told. on: a happening (machine/actions.py). id: with registry and version.
+
+    message: with %1, %2, ... for args, of which <origin> is the URI of what it is about. origin: what that is where the
+    happening does not say it: a URI, or a name of `roles`.
+    """
+
+    on: str
+    id: str
+    message: str
+    type: Literal["Alert", "Other", "ResourceAdded", "ResourceRemoved", "ResourceUpdated", "StatusChange"] = "Other"
+    args: list[str] = []
+    severity: Literal["OK", "Warning", "Critical"] = "OK"
+    origin: str = "system"
 
 
 class Resource:
     """One resource after expansion. Properties still have $link, $links and $for directives and holes."""
 
     __slots__ = (
+        "action_info",
         "actions",
         "applies_to",
+        "certificates",
         "collection",
         "components",
         "derive",
+        "events",
         "handlers",
+        "ignores",
         "items",
         "link",
         "lockdown",
@@ -358,6 +460,7 @@ class Resource:
         "properties",
         "reactions",
         "reading",
+        "registry_type",
         "settings",
         "source",
         "type",
@@ -382,19 +485,24 @@ class Resource:
         self.derive: Derived | None = self._take(own, "derive", Derived | None, None)
         self.link: str | bool = self._take(own, "link", str | bool, True)
         self.log: Log | None = self._take(own, "log", Log | None, None)
+        self.certificates: CertificateFacts | None = self._take(own, "certificates", CertificateFacts | None, None)
         self.components: dict[str, Component] = self._take(own, "components", dict[str, Component], {})
         self.updates: Updates | None = self._take(own, "updates", Updates | None, None)
         self.reading: ReadingFacts | None = self._take(own, "reading", ReadingFacts | None, None)
+        self.registry_type: str = self._take(own, "registry_type", str, "")
         declared = self._take(own, "actions", dict[str, dict[str, list[str] | ParameterFacts | None]], {})
         self.actions: dict[str, dict[str, ParameterFacts]] = {
             action: {name: _parameter(facts) for name, facts in parameters.items()}
             for action, parameters in declared.items()
         }
+        self.action_info: dict[str, str] = self._take(own, "action_info", dict[str, str], {})
         self.handlers: dict[str, str] = self._take(own, "handlers", dict[Method, str], {})
+        self.ignores: list[str] = self._take(own, "ignores", list[str], [])
         self.writable: dict[str, WritableFacts] = self._take(own, "writable", dict[str, WritableFacts], {})
         self.settings: Settings | None = self._take(own, "settings", Settings | None, None)
         self.reactions: list[Reaction] = self._take(own, "reactions", list[Reaction], [])
         self.lockdown: list[str] = self._take(own, "lockdown", list[str], [])
+        self.events: list[EventKind] = self._take(own, "events", list[EventKind], [])
         if bool(self.type) == bool(self.collection):
             raise source.error(where, "needs either type (such as Chassis.v1_25_0) or collection (such as Chassis)")
 
@@ -423,17 +531,19 @@ def check_keys(raw: Mapping[str, Any], source: Source, where: Path_) -> None:
 
 _KEYS = (
     "type", "repeat", "when", "collection", "items", "link", "log", "reading", "actions", "handlers", "writable",
-    "applies_to", "components", "updates", "settings", "reactions", "lockdown", "derive",
+    "applies_to", "components", "updates", "settings", "reactions", "lockdown", "derive", "events", "certificates",
+    "action_info", "ignores", "registry_type",
 )  # fmt: skip
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """A profile with its parameters filled in."""
+    """A profile with its parameters filled in. schemas: of vendors, that describe types of it."""
 
     head: Head
     parameters: dict[str, int | str]
     resources: dict[str, Resource]
     path: Path
+    schemas: tuple[Document, ...] = ()
 
 
 def convert(value: Any, type_: Any, source: Source, where: Path_) -> Any:
@@ -492,7 +602,12 @@ def load(name: str, parameters: Mapping[str, int | str] | None = None, variant: 
     raw: dict[str, tuple[dict[str, Any], Source, Path_]] = {}
     _Expander(path.parent, raw).take(source, parts, resources, values, 0)
     expanded = {uri: Resource(uri, properties, origin, where) for uri, (properties, origin, where) in raw.items()}
-    return Profile(head, values, expanded, path)
+    return Profile(head, values, expanded, path, vendors(_folders(path.parent, "schemas")))
+
+
+def _folders(beside: Path, name: str) -> list[Path]:
+    """Where a profile of a directory finds shared files: beside itself, and with those that come with bmcsim."""
+    return [folder / name for folder in (beside, *directories())]
 
 
 class _Expander:
@@ -532,9 +647,9 @@ class _Expander:
             raise source.error(where, "must be {part: NAME, with: {...}}")
         for key in entry.keys() - {"part", "with", "repeat", "when"}:
             raise source.error((*where, key), "unknown key; a part has part, with, repeat and when")
-        folders = [self._folder, *directories()]
+        folders = _folders(self._folder, "parts")
         path = next(
-            (path for folder in folders if (path := folder / "parts" / f"{entry['part']}.yaml").is_file()),
+            (path for folder in folders if (path := folder / f"{entry['part']}.yaml").is_file()),
             self._folder / "parts" / f"{entry['part']}.yaml",
         )
         if not re.fullmatch(r"[a-z0-9_]+", entry["part"]) or not path.is_file():

@@ -50,6 +50,9 @@ def _content(path: Path, name: str) -> dict[str, Any]:
 
 
 def newest(files: RegistryFiles, registry: str) -> str | None:
-    """The file of a registry such as Base.1.22: the one with the highest patch version."""
-    patches = [int(name.rpartition(".")[2]) for name in files if name.rpartition(".")[0] == registry]
-    return f"{registry}.{max(patches)}" if patches else None
+    """The newest file that has all messages of a registry such as Base.1.22: the same major version, and the same minor
+    version or a later one (DSP0266 9.5.11: minor versions only add)."""
+    prefix, major, minor = registry.split(".")
+    found = [(int(parts[2]), int(parts[3])) for name in files if (parts := name.split("."))[:2] == [prefix, major]]
+    newer = [version for version in found if version[0] >= int(minor)]
+    return "{}.{}.{}.{}".format(prefix, major, *max(newer)) if newer else None

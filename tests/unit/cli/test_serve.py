@@ -1,6 +1,7 @@
 """`bmcsim serve`: what it says."""
 
 import socket
+from pathlib import Path
 
 from click.testing import CliRunner
 
@@ -28,3 +29,18 @@ def test_the_banner_tells_the_password_that_works() -> None:
     fresh.bmc.set_password("root", "Rotated-1", fresh.clock.now())
     assert _credential(fresh.bmc).endswith("the password that it was changed to")
     assert _credential(make_client("bluefield3").bmc).endswith("the password that you gave")
+
+
+def test_a_schema_that_cannot_be_used_stops_the_start_by_name(tmp_path: Path) -> None:
+    (tmp_path / "Chassis.json").write_text("{")
+    (tmp_path / "Unused.json").write_text("{")
+    command = ["serve", "--hosts", "1", "--dpus", "0", "--listen", "127.0.0.0/8:0", "--admin", "off", "--no-tls"]
+    started = CliRunner().invoke(main, [*command, "--schemas", str(tmp_path)])
+    assert started.exit_code == 1
+    assert f"Error: {tmp_path / 'Chassis.json'}: " in started.output
+
+
+def test_a_destination_of_events_that_is_no_network_is_named() -> None:
+    started = CliRunner().invoke(main, ["serve", "--hosts", "1", "--event-destination", "example.com"])
+    assert started.exit_code == 2
+    assert "'--event-destination': must be a network such as 10.0.0.0/8 or ::1/128" in started.output

@@ -7,13 +7,14 @@ import pytest
 
 from bmcsim.core.clock import ManualClock
 from bmcsim.fleet.build import Builder
-from bmcsim.fleet.conduct import Conduct, Lockout
+from bmcsim.fleet.conduct import Conduct, Lockout, changed
 from bmcsim.fleet.config import FleetConfig, parse
 from bmcsim.fleet.registry import Fleet
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
 from bmcsim.machine.state import decode
+from bmcsim.tree.profile import DeepSupport
 
 ACCOUNT_SERVICE = "/redfish/v1/AccountService"
 
@@ -113,6 +114,7 @@ def test_faults_of_all_levels_add_up() -> None:
         ('[bmcsim]\npreset = "quick"', "bmcsim.preset", "chaos, fast, realistic"),
         ('[bmcsim]\ncredentials = "sticky"', "bmcsim.credentials", "persist, factory, pinned"),
         ('[bmcsim]\nwhile_resetting = "drop"', "bmcsim.while_resetting", "close, 503, hang, staged"),
+        ('[bmcsim]\nssdp = "on"', "bmcsim.ssdp", "absent, disabled, enabled"),
         ('[bmcsim]\nprogression = "fast"', "bmcsim.progression", "timed, immediate, manual"),
         ('[bmcsim]\ndurability = "high"', "bmcsim.durability", "normal, full"),
         ("[bmcsim]\nlockout = { threshold = 4, duration = 1 }", "bmcsim.lockout", "reset_after"),
@@ -143,12 +145,29 @@ def test_what_is_left_open_is_the_wider_level_s() -> None:
             assert getattr(merged, name) == getattr(own if name in names else wide, name)
 
 
+def test_a_fleet_says_how_deep_a_patch_goes_and_the_root_follows() -> None:
+    bmc = built("[bmcsim]\nbehaviour = { deep = { patch = true, levels = 2 }, reset_conflict = 409 }")["b-0"]
+    behaviour = bmc.shared.behaviour
+    assert (behaviour.deep.levels, behaviour.reset_conflict) == (2, 409)
+    assert behaviour.advertise is not None
+    assert behaviour.advertise["DeepOperations"] == {"DeepPATCH": True, "DeepPOST": False, "MaxLevels": 2}
+    assert changed(behaviour, {"deep": {"levels": 3}}).deep == DeepSupport(patch=True, levels=3)
+
+
 def test_the_fleet_s_lockout_is_a_bmc_s_default_and_survives_a_reset_to_defaults() -> None:
     bmc = built("[bmcsim]\nlockout = { threshold = 4 }")["b-0"]
     moment = ManualClock().now()
     bmc.change(bmc.tree.nodes[ACCOUNT_SERVICE], {"AccountLockoutThreshold": 7}, moment)
     bmc.factory_reset("ResetAll", moment)
     assert lockout_threshold(bmc) == 4
+
+
+def test_hardware_has_ssdp_only_where_somebody_gave_it_that() -> None:
+    assert {bmc.network_service("SSDP").get("ProtocolEnabled") for bmc in built("").values()} == {None}
+    bmcs = built('[bmcsim]\nssdp = "disabled"\n[bmcs."a-0"]\nssdp = "enabled"\n[bmcs."a-1-dpu-0"]\nssdp = "absent"')
+    assert {id_: bmc.network_service("SSDP").get("ProtocolEnabled") for id_, bmc in bmcs.items()} == {
+        "a-0": True, "a-0-dpu-0": False, "a-1": False, "a-1-dpu-0": None, "b-0": False
+    }  # fmt: skip
 
 
 def test_a_fault_that_two_levels_name_is_there_once_and_the_narrower_one_s() -> None:

@@ -356,8 +356,9 @@ def test_bad_durations(value: str) -> None:
         (f"[bmcsim]\nlisten_on = 'x'\n{GROUP}", "bmcsim.listen_on: is not a known key; did you mean listen?"),
         (
             f"[bmcsim]\nzzz = 'x'\n{GROUP}",
-            "bmcsim.zzz: is not a known key; known: admin, credentials, durability, faults, listen, lockout, "
-            "preset, progression, state_dir, time_scale, while_resetting",
+            "bmcsim.zzz: is not a known key; known: admin, behaviour, connection_requests, credentials, durability, "
+            "event_destinations, faults, idle_close, listen, lockout, preset, progression, ssdp, state_dir, time_scale, "
+            "while_resetting",
         ),
         (
             f"[bmcsim]\ntime_scale = 0\n{GROUP}",
@@ -368,6 +369,14 @@ def test_bad_durations(value: str) -> None:
             "bmcsim.time_scale: must be a number greater than 0, up to 1000000, not nan",
         ),
         (f"[bmcsim]\ntime_scale = true\n{GROUP}", "bmcsim.time_scale: must be a number, not True"),
+        (
+            f"[bmcsim]\nevent_destinations = '10.0.0.0/8'\n{GROUP}",
+            "bmcsim.event_destinations: must be a list of networks such as ['127.0.0.0/8'], not '10.0.0.0/8'",
+        ),
+        (
+            f"[bmcsim]\nevent_destinations = ['10.0.0.1/8']\n{GROUP}",
+            "bmcsim.event_destinations: must be a network such as 10.0.0.0/8 or ::1/128, not '10.0.0.1/8'",
+        ),
         (f"[bmcsim]\nadmin = 9090\n{GROUP}", "bmcsim.admin: must be a text that is not empty, not 9090"),
         (f"dhcp = 'pool'\n{GROUP}", "dhcp: must be a table, not 'pool'"),
         (f"dhcp = {{ type = 'pool', prefx = 'x' }}\n{GROUP}", "dhcp.prefx: is not a known key; did you mean prefix?"),
@@ -637,3 +646,10 @@ def _toml(value: object) -> str:
             return "{" + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + "}"
         case _:
             return str(value)
+
+
+def test_events_go_to_loopback_alone_unless_the_file_says_more() -> None:
+    assert [str(one) for one in parse(GROUP, "f.toml").event_destinations] == ["127.0.0.0/8", "::1/128"]
+    more = parse(f"[bmcsim]\nevent_destinations = ['10.0.0.0/8', '2001:db8::/32', '192.0.2.7']\n{GROUP}", "f.toml")
+    assert [str(one) for one in more.event_destinations] == ["10.0.0.0/8", "2001:db8::/32", "192.0.2.7/32"]
+    assert parse(f"[bmcsim]\nevent_destinations = []\n{GROUP}", "f.toml").event_destinations == ()

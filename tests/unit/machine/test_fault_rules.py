@@ -255,6 +255,7 @@ def test_a_machine_rule_has_neither_selector_nor_matches() -> None:
         ({"Path": {"glob": "/a", "slash": False}}, [Asked("GET", "/a")], [Asked("GET", "/a", slash=True)]),
         ({"Path": {"glob": "/a", "slash": True}}, [Asked("GET", "/a", slash=True)], [Asked("GET", "/a")]),
         ({"Path": {"glob": "/a", "if_match": True}}, [Asked("GET", "/a", if_match=True)], [Asked("GET", "/a")]),
+        ({"Path": {"glob": "/a", "gzip": True}}, [Asked("GET", "/a", gzip=True)], [Asked("GET", "/a")]),
         ({"Member": "/a"}, [Asked("GET", "/a", member=True)], [Asked("GET", "/a"), Asked("GET", "/b", member=True)]),
         ({"Any": [{"OdataId": "/a"}, {"OdataId": "/b"}]}, [Asked("GET", "/a"), Asked("GET", "/b")], [Asked("GET", "")]),
         ({"Any": []}, [], [Asked("GET", "/a")]),

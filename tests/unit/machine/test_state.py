@@ -56,6 +56,8 @@ def any_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of([any_of(argument) for argument in arguments])
     if get_origin(hint) is Literal:
         return st.sampled_from(arguments)
+    if get_origin(hint) is tuple and arguments[-1] is not ...:
+        return st.tuples(*[any_of(argument) for argument in arguments])
     if get_origin(hint) is tuple:
         return st.lists(any_of(arguments[0]), max_size=2).map(tuple)
     if get_origin(hint) is dict:

@@ -1,5 +1,7 @@
 """What `bmcsim profile check` finds: one thing is broken at a time."""
 
+from pathlib import Path
+
 import pytest
 
 from bmcsim.machine import holes
@@ -9,7 +11,10 @@ from bmcsim.redfish.handlers import NODES
 from bmcsim.tree.check import Known, links_of, problems
 from bmcsim.tree.compile import compile_tree
 from bmcsim.tree.profile import load
+from bmcsim.tree.source import ProfileError
 from tests.unit.tree.conftest import TINY, Write
+from tests.unit.tree.test_derived import TABLE
+from tests.unit.tree.test_schema_files import csdl
 
 
 def found(path: str) -> list[str]:
@@ -53,6 +58,31 @@ BOOT2 = "  /redfish/v1/Systems/1/BootOptions/Boot2: {type: BootOption.v1_0_4, Bo
         ),
         (
             "$Boot.BootOrder}\n",
+            "$Boot.BootOrder, length: 9}\n",
+            "writable Boot.BootOrder: has 1 elements, and its length is 9; null fills it up",
+        ),
+        (
+            "$Boot.BootOrder}\n",
+            "$Boot.BootOrder, rigid: true}\n",
+            "writable Boot.BootOrder: rigid needs a length",
+        ),
+        (
+            "$Boot.BootOrder}\n",
+            "$Boot.BootOrder, properties: {X: {type: string}}}\n",
+            "writable Boot.BootOrder: properties are a fact of objects",
+        ),
+        (
+            "    ChassisType: RackMount\n",
+            "    ChassisType: RackMount\n    handlers: {PUT: replace}\n",
+            "handlers.PUT: replace needs writable, and neither applies_to nor a handler of PATCH",
+        ),
+        (
+            "    ChassisType: RackMount\n",
+            "    ChassisType: RackMount\n    AssetTag: ''\n    writable: {AssetTag: {type: string, length: 4}}\n",
+            "writable AssetTag: length and rigid are facts of strings and objects",
+        ),
+        (
+            "$Boot.BootOrder}\n",
             "$Boot.BootOrder}\n      Boot.Nope: {type: string}\n",
             "writable Boot.Nope is not a property of the resource",
         ),
@@ -82,6 +112,64 @@ def test_each_kind_of_problem_is_found_and_named(write: Write, old: str, new: st
     (one,) = found(write(TINY.replace(old, new)))
     assert problem in one
     assert "tiny.yaml" in one
+
+
+ACME = """\
+  /redfish/v1/Chassis/1/Acme:
+    type: Acme.v1_0_0
+    Colour: red
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (ACME, ""),
+        (ACME.replace("Acme.v1", "Amce.v1"), "Chassis/1/Acme: type: no file in schemas describes the type Amce.v1_0_0"),
+        (ACME.replace("Colour", "Color"), "Chassis/1/Acme: Color: the file of Acme.v1_0_0.Acme in schemas has no prop"),
+        (ACME + "    actions: {Acme.Fly: {}}\n", "Actions.#Acme.Fly: no file in schemas describes the action Acme.Fly"),
+    ],
+)
+def test_a_vendor_s_resource_is_described_by_a_file(write: Write, more: str, problem: str) -> None:
+    path = write(TINY + more)
+    schemas = Path(path).parent / "schemas"
+    schemas.mkdir()
+    (schemas / "Acme_v1.xml").write_bytes(csdl("Acme"))
+    told = [one for one in found(path) if "has no handler" not in one]
+    assert len(told) == bool(problem)
+    assert all(problem in one and "tiny.yaml:" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("oem", "problem"),
+    [
+        ('{Acme: {"@odata.type": "#Acme.v1_0_0.Part", Size: 1}}', ""),
+        ("{Acme: {$link: /redfish/v1/Chassis/1}}", ""),
+        (
+            '{Acme: {"@odata.type": "#Acme.v1_0_0.Part", Weight: 1}}',
+            "Links.Oem.Acme.Weight: the file of Acme.v1_0_0.Part",
+        ),
+        ('{Acme: {"@odata.type": "#Acme.v1_0_0.Door"}}', "Links.Oem.Acme: no file in schemas describes the type Acme"),
+        ("{Acme: {Size: 1}}", "Links.Oem.Acme: needs an @odata.type"),
+        ("{Acme: 1}", "Links.Oem.Acme: must be an object with an @odata.type"),
+        ('{"#Acme.Fly": {target: /x}}', "Links.Oem.#Acme.Fly: no file in schemas describes the action Acme.Fly"),
+    ],
+)
+def test_what_a_vendor_adds_to_a_resource_is_described_by_a_file(write: Write, oem: str, problem: str) -> None:
+    old = "    ChassisType: RackMount\n"
+    path = write(TINY.replace(old, f"{old}    Links: {{Oem: {oem}}}\n"))
+    schemas = Path(path).parent / "schemas"
+    schemas.mkdir()
+    (schemas / "Acme_v1.xml").write_bytes(csdl("Acme"))
+    told = found(path)
+    assert len(told) == bool(problem)
+    assert all(problem in one and "tiny.yaml:" in one for one in told)
+
+
+def test_an_attribute_registry_that_cannot_be_served_is_found(write: Write) -> None:
+    path = write(TINY + "  /redfish/v1/Registries: {collection: MessageRegistryFile, derive: registries}\n" + TABLE)
+    (one,) = found(path)
+    assert "Managers/1/Table: AttributeRegistry Table.v1_0_0 cannot have these names of attributes" in one
 
 
 def test_a_nullable_property_may_be_absent_or_null(write: Write) -> None:
@@ -163,3 +251,66 @@ def test_only_a_dynamic_log_can_be_cleared(write: Write) -> None:
     assert [
         one.partition("1: ")[2] for one in found(write(TINY + fixed.replace("${item.created}", "${time.now}")))
     ] == ["LogService.ClearLog needs Entries with items: log"]
+
+
+CERTIFICATES = """\
+  /redfish/v1/Managers/1/Certificates:
+    collection: Certificate
+    items: certificates
+    certificates: {first: "1", subject: {CommonName: "bmc-${serial}", Country: DE}}
+    "@Redfish.SupportedCertificates": [PEM]
+  /redfish/v1/Managers/1/Certificates/*:
+    {type: Certificate.v1_7_0, items: certificates, CertificateString: "${item.certificate}"}
+  /redfish/v1/CertificateService:
+    type: CertificateService.v1_0_6
+    actions: {CertificateService.ReplaceCertificate: {CertificateType: [PEM, PEMchain]}}
+"""
+
+
+def test_certificates_that_can_be_served_are_no_problem(write: Write) -> None:
+    assert found(write(TINY + CERTIFICATES)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("[PEM, PEMchain]", "[PEM, PKCS7]", "CertificateType needs some of PEM, PEMchain"),
+        ("[PEM, PEMchain]", "null", "CertificateType needs some of PEM, PEMchain"),
+        (
+            'Certificates": [PEM]\n',
+            'Certificates": [PKCS12]\n',
+            "@Redfish.SupportedCertificates may have PEM, PEMchain",
+        ),
+        (
+            "  /redfish/v1/Managers/1/Certificates/*:\n"
+            '    {type: Certificate.v1_7_0, items: certificates, CertificateString: "${item.certificate}"}\n',
+            "",
+            "items: certificates needs /redfish/v1/Managers/1/Certificates/*",
+        ),
+    ],
+)
+def test_certificates_of_a_form_that_nobody_understands_are_a_problem(
+    write: Write, old: str, new: str, problem: str
+) -> None:
+    assert CERTIFICATES.count(old) == 1
+    (only,) = found(write(TINY + CERTIFICATES.replace(old, new)))
+    assert problem in only
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            'certificates: {first: "1", subject: {CommonName: "bmc-${serial}", Country: DE}}',
+            'certificates: {first: "1"}',
+            "the first one needs a subject",
+        ),
+        ("Country: DE", "Country: Germany", "certificates.subject.Country"),
+        ("bmc-${serial}", "bmc-${colour}", "no hole .{colour}"),
+        ("    items: certificates\n    certificates", "    certificates", "belong to a collection with items"),
+    ],
+)
+def test_certificates_that_cannot_be_made_are_refused(write: Write, old: str, new: str, problem: str) -> None:
+    assert CERTIFICATES.count(old) == 1
+    with pytest.raises(ProfileError, match=problem):
+        found(write(TINY + CERTIFICATES.replace(old, new)))

@@ -468,6 +468,13 @@ def test_a_profile_needs_a_root(write: Write) -> None:
         compile_tree(load(path), holes.bind)
 
 
+def test_an_action_that_has_no_action_info_to_tell_of_is_an_error_of_the_profile(write: Write) -> None:
+    rack = "    ChassisType: RackMount\n"
+    path = write(TINY.replace(rack, rack + "    action_info: {X.Y: Z}\n"))
+    with pytest.raises(ProfileError, match=r"action_info: X\.Y is not an action"):
+        compile_tree(load(path), holes.bind)
+
+
 def test_a_root_without_a_link_to_the_sessions_is_an_error_of_the_profile(write: Write) -> None:
     path = write(TINY.replace("      Sessions: {$link: /redfish/v1/SessionService/Sessions}\n", "      Other: 1\n"))
     with pytest.raises(ProfileError, match="Sessions"):

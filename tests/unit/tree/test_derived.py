@@ -1,6 +1,5 @@
 """Registries and JsonSchemas, derived from what a profile uses."""
 
-import re
 from typing import Any
 
 import pytest
@@ -8,7 +7,9 @@ import pytest
 from bmcsim.core.errors import BASE_REGISTRY
 from bmcsim.machine import task_view
 from bmcsim.machine.jobs import SHOWN
+from bmcsim.machine.sensors import SENSOR_EVENTS
 from bmcsim.tree import job_messages
+from bmcsim.tree.standard import is_standard
 from tests.conftest import Client, tree_of
 from tests.unit.tree.conftest import Compile
 
@@ -44,10 +45,12 @@ def test_there_is_a_schema_file_for_each_type_and_no_other(profile: str) -> None
     for one in files:
         assert one["Schema"] == f"#{one['Id']}.{one['Id']}"
         assert one["Languages"] == [place["Language"] for place in one["Location"]] == ["en"]
-        assert re.fullmatch(
-            rf"https://redfish\.\S+/v1/{one['Id']}\.json|https://developer\.nvidia\.com/\S+",
-            one["Location"][0]["PublicationUri"],
-        )
+        place = one["Location"][0]
+        if is_standard(one["Id"]):
+            assert place["PublicationUri"] == f"https://redfish.dmtf.org/schemas/v1/{one['Id']}.json"
+        else:
+            assert place.keys() == {"Language", "Uri"}
+            assert place["Uri"] in tree.files
     (chassis,) = [one for one in files if one["Id"] == "Chassis"]
     assert chassis["Location"][0]["PublicationUri"] == "https://redfish.dmtf.org/schemas/v1/Chassis.json"
 
@@ -67,7 +70,7 @@ def test_each_registry_has_a_place_where_it_can_be_read(profile: str) -> None:
     for one in files:
         (place,) = one["Location"]
         assert place["Language"] == "en"
-        if one["Id"] in ("Base", "TaskEvent", "Update"):
+        if one["Id"] in ("Base", "ResourceEvent", "SensorEvent", "TaskEvent", "Update"):
             assert place["PublicationUri"] == f"https://redfish.dmtf.org/registries/{one['Registry']}.0.json"
         else:
             assert tree.nodes[place["Uri"]].template["OwningEntity"]
@@ -75,7 +78,8 @@ def test_each_registry_has_a_place_where_it_can_be_read(profile: str) -> None:
 
 def test_the_registries_of_dmtf_are_those_that_the_code_uses() -> None:
     registries = [one["Registry"] for one in members(tree_of("bluefield3"), REGISTRIES)]
-    assert registries == [BASE_REGISTRY, *sorted({id_.rpartition(".")[0] for id_ in task_view.MESSAGES})]
+    used = {SENSOR_EVENTS, *{kind.id.rpartition(".")[0] for kind in tree_of("bluefield3").events}}
+    assert registries == [BASE_REGISTRY, *sorted(used | {id_.rpartition(".")[0] for id_ in task_view.MESSAGES})]
 
 
 def ids_in(value: Any) -> set[str]:
@@ -131,9 +135,29 @@ def test_a_profile_without_them_has_none_and_one_with_them_what_it_uses(compiled
     }
 
 
-def test_attributes_whose_names_a_registry_cannot_have_have_none(host: Client) -> None:
-    name = host.get("/redfish/v1/Managers/iDRAC.Embedded.1/Attributes")["AttributeRegistry"]
-    assert host.request("GET", f"{REGISTRIES}/{name}").status == 404
+def test_names_that_the_standard_s_registry_cannot_have_are_in_one_of_the_vendor_s_type(host: Client) -> None:
+    shown = host.get("/redfish/v1/Managers/iDRAC.Embedded.1/Attributes")
+    file = host.get(f"{REGISTRIES}/{shown['AttributeRegistry']}")
+    registry = host.get(file["Location"][0]["Uri"])
+    assert registry["@odata.type"] == "#DellAttributeRegistry.v1_0_0.DellAttributeRegistry"
+    entries = {one["AttributeName"]: one for one in registry["RegistryEntries"]["Attributes"]}
+    assert list(entries) == list(shown["Attributes"])
+    assert entries["NIC.1.MTU"] == {"AttributeName": "NIC.1.MTU", "ReadOnly": False, "Type": "Integer"}
+    assert entries["Racadm.1.Enable"]["Type"] == "Enumeration"
+
+
+TABLE = """\
+  /redfish/v1/Managers/1/Table:
+    type: Bios.v1_2_0
+    AttributeRegistry: Table.v1_0_0
+    Attributes: {Some.Name: 1}
+"""
+
+
+def test_names_that_the_standard_s_registry_cannot_have_get_none_without_a_type(compiled: Compile) -> None:
+    assert f"{REGISTRIES}/Table.v1_0_0" not in compiled(BOTH + TABLE).nodes
+    assert f"{REGISTRIES}/Table.v1_0_0" in compiled(BOTH + TABLE + "    registry_type: Acme.v1_0_0\n").nodes
+    assert f"{REGISTRIES}/Table.v1_0_0" in compiled(BOTH + TABLE.replace("Some.Name", "SomeName")).nodes
 
 
 def test_an_unknown_thing_to_derive_is_refused(compiled: Compile) -> None:

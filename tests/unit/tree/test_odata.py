@@ -49,21 +49,23 @@ def test_metadata_names_the_redfish_terms_once() -> None:
     assert {"A", "A.v1_0_0", "A.v1_1_0", "RedfishExtensions.v1_0_0"} <= included(document).keys()
 
 
-def test_vendors_have_their_own_schema_repositories() -> None:
-    namespaces = included(metadata(["ServiceRoot.v1_17_0.ServiceRoot", "DellJobCollection.DellJobCollection"]))
-    assert namespaces["DellJobCollection"] == "http://redfish.dell.com/schemas/v1/DellJobCollection_v1.xml"
+def test_a_file_that_the_service_has_itself_is_referenced_there() -> None:
+    types = ["ServiceRoot.v1_17_0.ServiceRoot", "DellJobCollection.DellJobCollection", "DellManager.ClearPending"]
+    namespaces = included(metadata(types, {"DellJobCollection": "/a.xml", "DellManager": "/b.xml"}))
+    assert (namespaces["DellJobCollection"], namespaces["DellManager"]) == ("/a.xml", "/b.xml")
+    assert namespaces["ServiceRoot"] == "http://redfish.dmtf.org/schemas/v1/ServiceRoot_v1.xml"
 
 
 @pytest.mark.parametrize(
-    ("type_", "uri"),
+    ("type_", "own", "uri"),
     [
-        ("Chassis.v1_25_0.Chassis", "http://redfish.dmtf.org/schemas/v1/Chassis.v1_25_0.json"),
-        ("ChassisCollection.ChassisCollection", "http://redfish.dmtf.org/schemas/v1/ChassisCollection.json"),
-        ("DellManager.v1_4_0.DellManager", "http://redfish.dell.com/schemas/v1/DellManager.v1_4_0.json"),
+        ("Chassis.v1_25_0.Chassis", None, "http://redfish.dmtf.org/schemas/v1/Chassis.v1_25_0.json"),
+        ("ChassisCollection.ChassisCollection", None, "http://redfish.dmtf.org/schemas/v1/ChassisCollection.json"),
+        ("DellManager.v1_4_0.DellManager", "/a.xml", "/a.xml"),
     ],
 )
-def test_the_link_header_leads_to_the_schema_of_the_type(type_: str, uri: str) -> None:
-    assert link_header(type_) == f"Link: <{uri}>; rel=describedby\r\n".encode()
+def test_the_link_header_leads_to_the_schema_of_the_type(type_: str, own: str | None, uri: str) -> None:
+    assert link_header(type_, own) == f"Link: <{uri}>; rel=describedby\r\n".encode()
 
 
 def test_the_service_document_lists_what_the_root_links_to(compiled: Compile) -> None:

@@ -100,6 +100,28 @@ def test_a_registry_that_cannot_be_used_is_refused_by_name(tmp_path: Path, conte
         read(tmp_path)
 
 
-def test_the_newest_patch_counts() -> None:
-    files: Any = {"A.1.0.2": {}, "A.1.0.10": {}, "A.1.1.0": {}}
-    assert [newest(files, name) for name in ("A.1.0", "A.1.1", "B.1.0")] == ["A.1.0.10", "A.1.1.0", None]
+@pytest.mark.parametrize(
+    ("registry_", "file"),
+    [
+        ("A.1.0", "A.1.10.0"),
+        ("A.1.9", "A.1.10.0"),
+        ("A.1.10", "A.1.10.0"),
+        ("A.1.11", None),
+        ("A.2.0", "A.2.0.10"),
+        ("A.2.1", None),
+        ("B.1.0", None),
+        ("AA.1.0", None),
+    ],
+)
+def test_the_newest_file_that_has_all_messages_of_a_registry_counts(registry_: str, file: str | None) -> None:
+    files: Any = {name: {} for name in ["A.1.0.2", "A.1.9.7", "A.1.10.0", "A.2.0.9", "A.2.0.10", "B.2.0.0"]}
+    assert newest(files, registry_) == file
+
+
+def test_a_later_minor_version_is_served_under_its_own_name(tmp_path: Path) -> None:
+    write(tmp_path, "Update.1.3.0", registry("Update.1.3.0"))
+    tree = tree_with(tmp_path)
+    member = tree.nodes["/redfish/v1/Registries/Update"].template
+    assert member["Registry"] == "Update.1.3"
+    assert member["Location"][0]["Uri"] == "/redfish/v1/Registries/Update/Update.1.3.0"
+    assert "/redfish/v1/Registries/Update/Update.1.3.0" in tree.nodes

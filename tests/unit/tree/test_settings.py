@@ -15,6 +15,10 @@ from tests.unit.tree.conftest import TINY, Compile, Write
 BIOS = """\
   /redfish/v1/Systems/1/Bios:
     type: Bios.v1_2_0
+    "@Redfish.Settings":
+      "@odata.type": "#Settings.v1_3_5.Settings"
+      SettingsObject: {$link: /redfish/v1/Systems/1/Bios/Settings}
+      SupportedApplyTimes: [OnReset]
     Attributes: {A: x, B: 1}
     ResetBiosToDefaultsPending: ${pending.reset}
 """
@@ -56,6 +60,8 @@ def test_a_delete_of_settings_is_served_and_not_advertised(compiled: Compile) ->
     ("old", "new", "problem"),
     [
         ("{of: /redfish/v1/Systems/1/Bios}", "{of: /redfish/v1/Nope}", "settings.of /redfish/v1/Nope is not there"),
+        ("{$link: /redfish/v1/Systems/1/Bios/Settings}", "{$link: /redfish/v1/Systems/1}", "does not lead here"),
+        ("[OnReset]", "[Immediate]", "SupportedApplyTimes are not those of settings.apply_times"),
         ("lockdown: [PATCH, DELETE]", "lockdown: [PUT]", "lockdown: PUT is neither a method nor an action"),
         ("      Attributes: {type: attributes}\n", "      {}\n", "stage_settings needs settings, and Attributes"),
         ("PATCH: stage_settings", "PATCH: nope", "handlers.PATCH: nope is not one of "),
