@@ -7,7 +7,7 @@ import pytest
 
 from bmcsim.machine.state import LogRecord
 from bmcsim.tree.profile import QuerySupport
-from tests.conftest import Client, make_client, message_ids
+from tests.conftest import Client, make_client, message_ids, with_faults
 from tests.unit.redfish.conftest import dpu_with
 
 PROFILES = ["bluefield3", "dell_poweredge_r750"]
@@ -132,6 +132,20 @@ def test_e19_c20_an_empty_collection_has_members(profile: str) -> None:
 
 
 @every_profile
+@pytest.mark.parametrize(
+    ("preset", "members"),
+    [("members_null", {"Members": None}), ("members_absent", {}), ("members_object", {"Members": {}})],
+)
+def test_c20_quirk_the_members_of_an_empty_collection(profile: str, preset: str, members: dict[str, Any]) -> None:
+    """Null, absent or an object, as one chooses; the count is what it was, and other collections are whole."""
+    client = with_faults(make_client(profile), preset)
+    shown = client.get("/redfish/v1/TaskService/Tasks")
+    assert {key: value for key, value in shown.items() if key == "Members"} == members
+    assert shown["Members@odata.count"] == 0
+    assert client.get("/redfish/v1/Systems")["Members"]
+
+
+@every_profile
 def test_n21_an_embedded_member_is_what_its_own_get_shows(profile: str) -> None:
     """No property is missing in an expanded collection."""
     client = make_client(profile)
@@ -153,6 +167,15 @@ def test_n21_a_profile_can_forget_required_properties_as_ami_did() -> None:
             assert dropped <= own.keys()
             if path.endswith("1)"):
                 assert member == {key: value for key, value in own.items() if key not in dropped}
+
+
+@every_profile
+def test_n21_quirk_a_preset_makes_any_machine_forget_them(profile: str) -> None:
+    client = with_faults(make_client(profile), "expand_drops_names")
+    for member in client.get("/redfish/v1/Chassis?$expand=.($levels=1)")["Members"]:
+        own = client.get(member["@odata.id"])
+        assert own.keys() - member.keys() == {"Id", "Name", "ChassisType"}
+        assert member.items() <= own.items()
 
 
 @every_profile
