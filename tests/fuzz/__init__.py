@@ -1,0 +1,1 @@
+"""Hostile and random requests, in any number: `python -m tests.fuzz --help`."""
