@@ -34,7 +34,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m bench $(ARGS)
 
 conformance: $(STAMP)
-	@$(BIN)/python -m pytest tests/conformance $(ARGS)
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 image:
 	@tools="$${IMAGE_TOOL:-docker build -t bmcsim .}"; sh -c "$$tools"
