@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import connections, density, lifecycle, openloop, report, storm, throughput
+from bench import connections, density, expand, lifecycle, openloop, report, storm, streams, throughput
 from bench.report import Measure
 from bench.server import BenchError, Cores, Fleet, Settings, make_certificate
 
@@ -19,6 +19,8 @@ BENCHES: dict[str, Callable[[Settings], list[Measure]]] = {
     "openloop": openloop.run,
     "connections": connections.run,
     "storm": storm.run,
+    "expand": expand.run,
+    "streams": streams.run,
     "lifecycle": lifecycle.run,
 }
 

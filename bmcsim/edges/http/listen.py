@@ -63,7 +63,8 @@ def open_socket(listen: Listen, option: str = "--listen") -> tuple[socket.socket
     possible, it is bound to one address, and BMCs are told apart by the Host or Forwarded header alone.
     """
     six = listen.network.version == 6
-    sock = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio's own loop sets TCP_NODELAY only where the protocol is named.
+    sock = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     single = listen.network.num_addresses == 1
     host = str(listen.network.network_address) if single else ("::" if six else "0.0.0.0")
