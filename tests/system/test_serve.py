@@ -173,3 +173,4 @@ def test_the_wheel_brings_the_command_and_the_profiles(tmp_path: Path) -> None:
     ).stdout
     assert "dell_poweredge_r750" in listed
     assert "bluefield3" in listed
+    assert (target / "bmcsim" / "profiles" / "schemas" / "DellOem_v1.xml").is_file()
