@@ -32,10 +32,10 @@ MEETS = {
 
 POWER_NOTES = """The times are the profile's `timings`, after presets, overrides and `acceleration_factor`, on the
 time line of the hardware: it is as fast as the time scale says. A BMC starts in `Running`. A cell names the next
-state. `stays` means accepted without effect. `refused` means 409, or 400 if the profile says so. It says too
-(`reset_conflict: 204`, the default) that nothing is refused whose end is there already, such as `On` while on, and that a restart of what
-is off switches it on. A profile lists
-which reset types its system accepts. A type that is not in its list is 400 in any state.
+state. `stays` means accepted without effect. `refused` means 409, or 400 if the profile says so. By default
+(`reset_conflict: 204`) nothing is refused whose end is there already, such as `On` while on, and a restart of what is
+off switches it on. A profile lists which reset types its system accepts. A type that is not in its list is 400 in any
+state.
 """
 
 
