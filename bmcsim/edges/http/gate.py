@@ -17,6 +17,8 @@ from typing import Any, Protocol, cast
 import uvloop.loop
 
 _TLS: Any = cast(Any, uvloop.loop).SSLProtocol
+# A client that does not answer the end of TLS must not keep a connection, or the end of the process, waiting.
+_FAREWELL_SECONDS = 1.0
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -33,7 +35,7 @@ class Gate(_TLS):  # type: ignore[misc]
     __slots__ = ("_gated",)
 
     def __init__(self, loop: asyncio.AbstractEventLoop, gated: Gated, tls: ssl.SSLContext) -> None:
-        super().__init__(loop, gated, tls, None, server_side=True)
+        super().__init__(loop, gated, tls, None, server_side=True, ssl_shutdown_timeout=_FAREWELL_SECONDS)
         self._gated = gated
 
     def connection_made(self, transport: asyncio.Transport) -> None:

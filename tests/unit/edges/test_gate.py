@@ -122,3 +122,23 @@ async def test_what_is_not_tls_is_closed_and_leaves_nothing(secure: Server) -> N
     assert (await connection.answer()).status == 200
     assert secure.context.metrics.connections_opened == 1
     assert len(secure.listener.server.server_state.connections) == 1
+
+
+@uvloop_only
+async def test_a_client_that_does_not_answer_the_end_of_tls_keeps_nothing_waiting(secure: Server) -> None:
+    """It is there and does nothing, as a process that is stopped or far away."""
+    silent = socket.create_connection((FIRST, secure.port))
+    try:
+        context = ssl._create_unverified_context()
+        handshake = asyncio.to_thread(context.wrap_socket, silent)
+        silent = await handshake
+        connections = secure.listener.server.server_state.connections
+        (connection,) = connections
+        began = asyncio.get_running_loop().time()
+        connection.shutdown()
+        async with asyncio.timeout(5):
+            while connections:
+                await asyncio.sleep(0.05)
+        assert asyncio.get_running_loop().time() - began < 3
+    finally:
+        silent.close()
