@@ -119,8 +119,11 @@ def make_client(
     if tree.head.kind == "dpu":
         identity = Identity(Kind.DPU, base, base + 1, base + 2)
     else:
+        kind = Kind(tree.head.kind)
         dpus = tuple(Identity(Kind.DPU, base + 3 * n, base + 3 * n + 1, base + 3 * n + 2) for n in range(2))
-        identity = Identity(Kind.HOST, base + 6, base + 7, 0, 0x060000000100 + index * 256, dpus)
+        host_mac, oob_mac = (0, base + 7) if kind is Kind.SWITCH else (base + 7, 0)
+        hw_base = 0x060000000100 + index * 256
+        identity = Identity(kind, base + 6, host_mac, oob_mac, hw_base, dpus if kind is Kind.HOST else ())
     hasher = Hasher(b"k" * 32)
     accounts = Accounts.factory(tree.head.accounts, hasher, tree.head.behaviour.factory_password_everywhere, password)
     clock = ManualClock(scale=time_scale)

@@ -78,14 +78,14 @@ def check(files: tuple[Path, ...]) -> None:
 
 
 def _check_one(name: str) -> list[str]:
-    """A profile with a number of DPUs is checked without, with one and with several."""
+    """A profile with a number of DPUs is checked without, with one and with several, and each of its variants."""
     loaded = profiles.load(name)
-    variants: list[dict[str, int | str]] = (
+    parameters: list[dict[str, int | str]] = (
         [{"dpus": count} for count in (0, 1, 2, 4)] if "dpus" in loaded.parameters else [{}]
     )
     found: list[str] = []
-    for variant in variants:
-        profile = profiles.load(name, variant)
+    for chosen, variant in [*((one, "") for one in parameters), *(({}, one) for one in loaded.head.variants)]:
+        profile = profiles.load(name, chosen, variant)
         found += checks.problems(
             profile, compile_tree(profile, holes.bind), checks.Known(HANDLERS, NODES, tuple(Happening))
         )

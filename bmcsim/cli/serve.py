@@ -34,7 +34,7 @@ from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet import converters
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.conduct import POLICIES, Conduct, fault_rules, preset_name
-from bmcsim.fleet.config import DURABILITIES, PROGRESSIONS, FleetConfig
+from bmcsim.fleet.config import DURABILITIES, MAX_RACKS, PROGRESSIONS, FleetConfig
 from bmcsim.fleet.converters import MAX_TIME_SCALE
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.durability import Keeper, Restorer, fingerprint
@@ -60,6 +60,7 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
 @click.option("--hosts", type=click.IntRange(1, 1_000_000), help="Hosts to serve without a file.  [default: 4500]")
 @click.option("--dpus", type=click.IntRange(0, 8), help="DPUs of each host.  [default: 2]")
 @click.option("--profile", metavar="NAME", help="Hardware of the hosts.  [default: dell_poweredge_r750]")
+@click.option("--racks", type=click.IntRange(1, MAX_RACKS), help="Racks to serve without a file, instead of hosts.")
 @click.option("--host-password", metavar="P", help="Host BMCs start as already rotated to P.")
 @click.option("--dpu-password", metavar="P", help="DPU BMCs start as already rotated to P.")
 @click.option(
@@ -143,6 +144,7 @@ def serve(
     hosts: int | None,
     dpus: int | None,
     profile: str | None,
+    racks: int | None,
     host_password: str | None,
     dpu_password: str | None,
     listen_on: str | None,
@@ -169,10 +171,13 @@ def serve(
     Without a file: 4,500 Dell R750 hosts with two BlueField-3 DPUs each, on 127.64.0.0/18 port 1266.
     """
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if fleet is not None and (hosts is not None or dpus is not None or profile is not None):
+    of_hosts = hosts is not None or dpus is not None or profile is not None
+    if fleet is not None and (of_hosts or racks is not None):
         raise click.UsageError(
-            "--hosts, --dpus and --profile describe a fleet without a file; leave them out or the file"
+            "--hosts, --dpus, --profile and --racks describe a fleet without a file; leave them out or the file"
         )
+    if of_hosts and racks is not None:
+        raise click.UsageError("--racks and --hosts, --dpus and --profile exclude each other; a file may have both")
     if no_tls and (tls_cert or tls_key):
         raise click.UsageError("--no-tls and --tls-cert/--tls-key exclude each other")
     if bool(tls_cert) != bool(tls_key):
@@ -189,6 +194,7 @@ def serve(
                 profile or "dell_poweredge_r750",
                 host_password,
                 dpu_password,
+                racks=racks or 0,
             )
         config = config.with_choices(
             state_dir=str(state_dir) if state_dir else None,

@@ -16,6 +16,8 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Accounts, Hasher
 from bmcsim.machine.faults import NO_RULES, Rules
 from bmcsim.machine.identity import Identity, Kind
+from bmcsim.machine.power import Power
+from bmcsim.machine.rack import Rack
 from bmcsim.machine.resources import Network, Shared
 from bmcsim.machine.state import State
 from bmcsim.tree import presets, software
@@ -79,6 +81,7 @@ class Builder:
         for bmc in fleet:
             found = [fleet.by_mac(dpu.bmc_mac) for dpu in bmc.identity.dpus]
             bmc.dpus = tuple([dpu for dpu in found if dpu is not None])
+        _make_racks(fleet)
         fleet.ready = True
         yield len(fleet)
 
@@ -98,7 +101,9 @@ class Builder:
         parameters: dict[str, int | str] = {}
         variant = ""
         if is_dpu:
-            name = load(group.hw_type).head.dpu
+            host = load(group.hw_type).head
+            name = host.dpu
+            parameters |= host.dpu_parameters
             if not name:
                 raise ProfileError(
                     f"{group.name}: the profile {group.hw_type} does not say which DPUs it has (dpu: NAME)"
@@ -109,7 +114,11 @@ class Builder:
             overrides = group.dpu_timings
             desired = group.desired_dpu_firmware
         else:
-            name = group.hw_type
+            name, variant = group.hw_type, group.variant
+            variants = load(name).head.variants
+            if variant and variant not in variants:
+                key, has = f"machines.{group.name}.variant", ", ".join(variants) or "none"
+                raise ConfigError(f"{self._config.source}: {key}: {name} has no variant {variant}; there are {has}")
             if "dpus" in load(name).parameters:
                 parameters["dpus"] = group.dpus
             firmware, names = group.host_firmware_versions, _HOST_FIRMWARE
@@ -159,10 +168,27 @@ class Builder:
         return self._trees[key]
 
 
+def _make_racks(fleet: Fleet) -> None:
+    """Join the machines of each rack."""
+    racks: dict[str, list[Bmc]] = {}
+    for bmc in fleet:
+        if bmc.identity.place is not None:
+            racks.setdefault(bmc.identity.place.rack, []).append(bmc)
+    for members in racks.values():
+        shelves = tuple([one for one in members if one.identity.kind is Kind.POWER_SHELF])
+        rack = Rack(shelves, tuple([one for one in members if one.identity.kind is not Kind.POWER_SHELF]))
+        for one in members:
+            one.rack = rack
+
+
 def first_state(shared: Shared, wall: float, faults: Rules = NO_RULES) -> State:
-    """The state of a BMC that nobody has touched. wall: when it started, seconds since the epoch."""
+    """The state of a BMC that nobody has touched. wall: when it started, seconds since the epoch.
+
+    Everything is on but power shelves, which somebody has to switch on.
+    """
     return State(
         shared.accounts,
+        power=Power.OFF if Kind(shared.tree.head.kind) is Kind.POWER_SHELF else Power.RUNNING,
         bmc_started=wall,
         system_started=wall,
         changes=shared.settings,

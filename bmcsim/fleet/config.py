@@ -7,7 +7,8 @@ that exists can be served.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from pathlib import Path
@@ -30,14 +31,20 @@ from bmcsim.fleet.conduct import (
 )
 from bmcsim.fleet.pool import AddressPool, MacPool, MacRanges, PoolExhausted
 from bmcsim.fleet.tables import ConfigError, Findings, Table
-from bmcsim.machine.identity import Kind
+from bmcsim.machine.identity import Kind, Place
+from bmcsim.tree import profile as profiles
+from bmcsim.tree import racks as rack_types
+from bmcsim.tree.source import ProfileError
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_HOSTS = 1_000_000
 MAX_DPUS = 8
+MAX_RACKS = 10_000
+MAX_RACK_ID = 64
 _MAX_MAC_BITS = 40
 _MIN_RANGE_BITS = 5
 
+DEFAULT_RACK_TYPE = "wiwynn_gb200_nvl72"
 DEFAULT_PREFIX = IPv4Network("127.64.0.0/18")
 LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 _WIDEST_DEFAULT = 10
@@ -68,7 +75,7 @@ HARDWARE: Mapping[str, Hardware] = {
     "delta_power_shelf": Hardware(Kind.POWER_SHELF, 0),
     "liteon_power_shelf": Hardware(Kind.POWER_SHELF, 0),
 }
-"""The hardware types of machine-a-tron. A path that ends in .yaml is a type too: a host with any number of DPUs."""
+"""The hardware types of machine-a-tron. A path that ends in .yaml is a type too, and says itself of which kind."""
 
 TIMINGS = (
     "power_on_os_ready",
@@ -111,10 +118,19 @@ class PoolConfig(msgspec.Struct, frozen=True):
         return AddressPool(self.prefix, self.reserve_first, gateway, self.exclude)
 
 
-class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A [machines.NAME] table: machines of one type.
+class Seat(msgspec.Struct, frozen=True, gc=False):
+    """A machine of a rack. section: names it, as machine-a-tron does."""
 
-    dpus: of each host. host_timings, dpu_timings: overrides of a profile's timings, seconds.
+    section: str
+    place: Place
+
+
+class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines of one type: a [machines.NAME] table, or what is of this type in the racks of a [racks.NAME] table.
+
+    seats: of machines in racks, as many as host_count; else empty.
+    variant: of the hardware, '' for none. dpus: of each host.
+    host_timings, dpu_timings: overrides of a profile's timings, seconds.
     acceleration_factor: what all timings are multiplied by after that, 0 or more. conduct: of all BMCs of the group.
     Relay addresses are dotted. Firmware versions: component -> version, as a BMC starts; desired ones: as updates make
     them, in this order.
@@ -125,6 +141,7 @@ class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     host_count: int
     dpus: int
+    variant: str = ""
     dpus_in_nic_mode: bool = False
     host_timings: dict[str, float] = {}
     dpu_timings: dict[str, float] = {}
@@ -134,6 +151,7 @@ class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
     desired_host_firmware: dict[str, str] = {}
     desired_dpu_firmware: dict[str, str] = {}
     conduct: Conduct = Conduct()
+    seats: tuple[Seat, ...] = ()
     rack_id: str | None = None
     bmc_dhcp_relay_address: str | None = None
     underlay_dhcp_relay_address: str | None = None
@@ -141,10 +159,12 @@ class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     def has(self, id_: str) -> bool:
         """Whether the group has a BMC of this id."""
-        match = re.fullmatch(r"(0|[1-9][0-9]*)(?:-dpu-(0|[1-9][0-9]*))?", id_.removeprefix(f"{self.name}-"))
-        if match is None or not id_.startswith(f"{self.name}-") or int(match[1]) >= self.host_count:
+        match = re.fullmatch(r"(.+?)-(0|[1-9][0-9]*)(?:-dpu-(0|[1-9][0-9]*))?", id_, re.DOTALL)
+        if match is None or (match[3] is not None and int(match[3]) >= self.dpus):
             return False
-        return match[2] is None or int(match[2]) < self.dpus
+        if self.seats:
+            return match[2] == "0" and any(seat.section == match[1] for seat in self.seats)
+        return match[1] == self.name and int(match[2]) < self.host_count
 
     @property
     def bmc_count(self) -> int:
@@ -300,19 +320,31 @@ def default(
     profile: str = "dell_poweredge_r750",
     host_password: str | None = None,
     dpu_password: str | None = None,
+    *,
+    racks: int = 0,
+    rack_type: str = DEFAULT_RACK_TYPE,
 ) -> FleetConfig:
     """The fleet without a file: one group 'host' on 127.64.0.0/18, or on as much of 127.64.0.0/10 as it needs.
 
-    dpus: of each host; None: two, or what the hardware always has. Raises ConfigError.
+    dpus: of each host; None: two, or what the hardware always has. racks: instead of hosts, racks with the ids rack-1,
+    rack-2, ... Raises ConfigError.
     """
     if dpus is None:
         fixed = HARDWARE.get(profile, Hardware()).dpus
         dpus = 2 if fixed is None else fixed
+    machines: dict[str, Any] = {
+        "machines": {"host": {"hw_type": profile, "host_count": hosts, "dpu_per_host_count": dpus}}
+    }
+    bmcs = hosts * (1 + dpus)
+    if racks:
+        units = rack_types.load(rack_type).elevation
+        bmcs = racks * sum([1 + (_hardware(unit.profile).dpus or 0) for unit in units])
+        machines = {"racks": {"rack": {"type": rack_type, "ids": [f"rack-{n}" for n in range(1, racks + 1)]}}}
     data = {
         "host_bmc_password": host_password,
         "dpu_bmc_password": dpu_password,
-        "dhcp": {"type": "pool", "prefix": str(_default_prefix(hosts * (1 + dpus)))},
-        "machines": {"host": {"hw_type": profile, "host_count": hosts, "dpu_per_host_count": dpus}},
+        "dhcp": {"type": "pool", "prefix": str(_default_prefix(bmcs))},
+        **machines,
     }
     return _fleet({key: value for key, value in data.items() if value is not None}, "the default fleet")
 
@@ -324,9 +356,9 @@ def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
     findings = Findings(source)
     top = Table(findings, "", data)
     incumbent = "carbide_api_url" in top
-    _refuse_racks(top)
     machines = top.table("machines")
-    groups = tuple([_group(machines, name) for name in sorted(machines)])
+    groups = tuple([_group(machines, name) for name in sorted(machines)]) + _racks(top.table("racks"))
+    _check_racks(findings, groups)
     own = top.table("bmcsim")
     fields: dict[str, Any] = {
         "pool": _pool(top, incumbent, sum(group.bmc_count for group in groups)),
@@ -377,12 +409,6 @@ def _bmcs(table: Table, groups: tuple[MachineGroup, ...]) -> dict[str, Conduct]:
     return conducts
 
 
-def _refuse_racks(top: Table) -> None:
-    racks = top.table("racks")
-    if names := ", ".join(map(racks.dotted, racks)):
-        top.error("racks", f"racks are not served yet ({names}); list their machines as [machines.NAME]")
-
-
 def _group(machines: Table, name: str) -> MachineGroup:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         machines.error(
@@ -392,13 +418,7 @@ def _group(machines: Table, name: str) -> MachineGroup:
         machines.error(name, "a group's name must not end like the id of a DPU; put something behind '-dpu'")
     table = machines.table(name)
     hw_type = table.get("hw_type", _hw_type, "dell_poweredge_r750")
-    hardware = HARDWARE.get(hw_type, Hardware())
-    timings = table.table("timing_overrides")
-    host_timings, dpu_timings = (_timings(timings.table(of)) for of in ("host", "dpu"))
-    timings.close(strict=True)
-    desired = table.table("desired_firmware")
-    desired_host, desired_dpu = (_desired(desired.table(of)) for of in ("host", "dpu"))
-    desired.close(strict=True)
+    hardware = _hardware(hw_type)
     group = MachineGroup(
         name=name,
         hw_type=hw_type,
@@ -407,24 +427,129 @@ def _group(machines: Table, name: str) -> MachineGroup:
             "host_count", converters.whole(0, MAX_HOSTS), 0, "is missing; write how many machines the group has"
         ),
         dpus=_dpus(table, hw_type, hardware),
-        dpus_in_nic_mode=table.get("dpus_in_nic_mode", converters.flag, False),
-        host_timings=host_timings,
-        dpu_timings=dpu_timings,
-        acceleration_factor=table.get("acceleration_factor", converters.acceleration, 1.0),
-        host_firmware_versions=_versions(table.table("host_firmware_versions"), ("bmc", "uefi")),
-        dpu_firmware_versions=_versions(table.table("dpu_firmware_versions"), ("bmc", "cec", "uefi", "nic", "bsp")),
-        desired_host_firmware=desired_host,
-        desired_dpu_firmware=desired_dpu,
-        conduct=_conduct(table),
+        variant=table.get("variant", converters.text, ""),
         rack_id=table.get("rack_id", converters.text, None),
-        bmc_dhcp_relay_address=table.renamed("bmc_dhcp_relay_address", "oob_dhcp_relay_address", converters.ipv4),
-        underlay_dhcp_relay_address=table.renamed(
-            "underlay_dhcp_relay_address", "admin_dhcp_relay_address", converters.ipv4
-        ),
-        host_inband_dhcp_relay_address=table.get("host_inband_dhcp_relay_address", converters.ipv4, None),
+        **_settings(table),
     )
     table.close(unused=_UNUSED_OF_GROUP, unused_path="machines.*.")
     return group
+
+
+def _hardware(hw_type: str) -> Hardware:
+    if hw_type in HARDWARE:
+        return HARDWARE[hw_type]
+    try:
+        return Hardware(Kind(profiles.load(hw_type).head.kind))
+    except ProfileError:
+        # Whoever builds the fleet says what is wrong with it.
+        return Hardware()
+
+
+def _settings(table: Table) -> dict[str, Any]:
+    """What tables of machines and of racks have in common."""
+    timings = table.table("timing_overrides")
+    host_timings, dpu_timings = (_timings(timings.table(of)) for of in ("host", "dpu"))
+    timings.close(strict=True)
+    desired = table.table("desired_firmware")
+    desired_host, desired_dpu = (_desired(desired.table(of)) for of in ("host", "dpu"))
+    desired.close(strict=True)
+    return {
+        "dpus_in_nic_mode": table.get("dpus_in_nic_mode", converters.flag, False),
+        "host_timings": host_timings,
+        "dpu_timings": dpu_timings,
+        "acceleration_factor": table.get("acceleration_factor", converters.acceleration, 1.0),
+        "host_firmware_versions": _versions(table.table("host_firmware_versions"), ("bmc", "uefi")),
+        "dpu_firmware_versions": _versions(table.table("dpu_firmware_versions"), ("bmc", "cec", "uefi", "nic", "bsp")),
+        "desired_host_firmware": desired_host,
+        "desired_dpu_firmware": desired_dpu,
+        "conduct": _conduct(table),
+        "bmc_dhcp_relay_address": table.renamed("bmc_dhcp_relay_address", "oob_dhcp_relay_address", converters.ipv4),
+        "underlay_dhcp_relay_address": table.renamed(
+            "underlay_dhcp_relay_address", "admin_dhcp_relay_address", converters.ipv4
+        ),
+        "host_inband_dhcp_relay_address": table.get("host_inband_dhcp_relay_address", converters.ipv4, None),
+    }
+
+
+# Only compute trays have these: shelves and switches of a rack are as they are.
+_OF_HOSTS = ("dpus_in_nic_mode", "host_firmware_versions", "desired_host_firmware")
+
+
+def _racks(racks: Table) -> tuple[MachineGroup, ...]:
+    return tuple([group for name in sorted(racks) for group in _rack_groups(racks, name)])
+
+
+def _rack_groups(racks: Table, name: str) -> list[MachineGroup]:
+    """A group for each hardware type of the racks of one table."""
+    table = racks.table(name)
+    type_name = table.get("type", _rack_type, "", f"is missing; there are {', '.join(rack_types.names())}")
+    ids = sorted(table.get("ids", _rack_ids, (), "is missing; write the ids of the racks, such as ['rack-1']"))
+    profile_id, common = table.get("rack_profile_id", converters.text, None), _settings(table)
+    table.close(unused=_UNUSED_OF_GROUP, unused_path="racks.*.")
+    if not type_name:
+        return []
+    type_ = rack_types.load(type_name)
+    hardware = {unit.profile: _hardware(unit.profile) for unit in type_.elevation}
+    derived = type_.profile_id(shelves=any(one.kind is Kind.POWER_SHELF for one in hardware.values()))
+    if profile_id not in (None, derived):
+        table.warning("rack_profile_id", f"is {profile_id}, and NICo derives {derived}; leave it out")
+    groups = []
+    for hw_type, of in hardware.items():
+        units = [unit for unit in type_.elevation if unit.profile == hw_type]
+        seats = [
+            Seat(f"rack-{id_.encode().hex()}--unit-{unit.position:02d}", Place(id_, unit.position, unit.index))
+            for id_ in ids
+            for unit in units
+        ]
+        own = {key: value for key, value in common.items() if of.kind is Kind.HOST or key not in _OF_HOSTS}
+        groups.append(
+            MachineGroup(
+                name=f"racks.{name}.{hw_type}",
+                hw_type=hw_type,
+                kind=of.kind,
+                host_count=len(seats),
+                dpus=of.dpus or 0,
+                seats=tuple(seats),
+                **own,
+            )
+        )
+    return groups
+
+
+def _check_racks(findings: Findings, groups: Iterable[MachineGroup]) -> None:
+    """Every rack is simulated once, and no free machine says that it is in one."""
+    owners: dict[str, str] = {}
+    for table, rack in dict.fromkeys(
+        (group.name.rpartition(".")[0], seat.place.rack) for group in groups for seat in group.seats
+    ):
+        if owners.setdefault(rack, table) != table:
+            findings.error(f"{table}.ids", f"{rack} is a rack of {owners[rack]} already")
+    for group in groups:
+        if group.rack_id in owners:
+            findings.error(
+                f"machines.{group.name}.rack_id",
+                f"{group.rack_id} is a simulated rack ({owners[group.rack_id]}), which has no room for more machines",
+            )
+
+
+def _rack_type(value: Any) -> str:
+    name = converters.text(value)
+    if name not in rack_types.names():
+        raise ValueError(f"must be one of {', '.join(rack_types.names())}, not {name}")
+    return name
+
+
+def _rack_ids(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"must be a list of ids such as ['rack-1'], not {converters.shown(value)}")
+    ids = tuple([converters.text(one) for one in value])
+    if len(ids) > MAX_RACKS:
+        raise ValueError(f"has {len(ids)} ids; at most {MAX_RACKS} are possible")
+    if twice := [id_ for id_, times in Counter(ids).items() if times > 1]:
+        raise ValueError(f"names {twice[0]} more than once")
+    if long := [id_ for id_ in ids if len(id_) > MAX_RACK_ID]:
+        raise ValueError(f"{converters.shown(long[0])} is longer than {MAX_RACK_ID} characters")
+    return ids
 
 
 def _dpus(table: Table, hw_type: str, hardware: Hardware) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from bmcsim.core.clock import Clock
 from bmcsim.core.timers import TimerHeap
-from bmcsim.machine.actions import Action, DropSessions, Emit, EndStreams, OfDpu
+from bmcsim.machine.actions import Action, DropSessions, Emit, EndStreams, OfDependent
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.events import Event
 
@@ -36,7 +36,7 @@ class Driver:
         self._wished: float | None = None
 
     def execute(self, bmc: Bmc, actions: Sequence[Action]) -> None:
-        """Execute the actions of one BMC in order, and take over its timers and those of its DPUs."""
+        """Execute the actions of one BMC in order, and take over its timers and those of its dependents."""
         self._take(bmc, actions)
         if self._immediate:
             self._hurry()
@@ -52,11 +52,10 @@ class Driver:
                         self.emit(bmc, event)
                 case EndStreams():
                     bmc.end_streams(action)
-                case OfDpu(number, theirs):
-                    self._take(bmc.dpus[number], theirs)
-        self._follow(bmc)
-        for dpu in bmc.dpus:
-            self._follow(dpu)
+                case OfDependent(number, theirs):
+                    self._take(bmc.dependents[number], theirs)
+        for one in bmc.reach():
+            self._follow(one)
 
     def sync(self, bmc: Bmc) -> None:
         """Make the heap agree with the timers in the state of a BMC: after its state was restored."""
@@ -92,10 +91,11 @@ class Driver:
             bmc.timers.pop(timer, None)
             fired += 1
             actions = bmc.timer_fired(timer, moment)
-            if self.changed is not None:
-                self.changed(bmc)
-            else:
-                bmc.committed()
+            for one in bmc.reach():
+                if self.changed is not None:
+                    self.changed(one)
+                else:
+                    one.committed()
             self._take(bmc, actions)
         return fired
 

@@ -102,8 +102,8 @@ class Keeper:
         self.journal, self._driver = journal, driver
 
     def commit(self, bmc: Bmc, done: Done) -> None:
-        """Save what a request changed in a BMC and its DPUs; done is called once, when all is on disk or undone."""
-        changed = [one for one in (bmc, *bmc.dpus) if one.uncommitted is not None]
+        """Save what a request changed in a BMC and its dependents; done is called once all is on disk, or undone."""
+        changed = [one for one in bmc.reach() if one.uncommitted is not None]
         told = _once_all(len(changed), done)
         for one in changed:
             self.journal.changed(Kept(one, self._driver), one.committed(), told)

@@ -1,11 +1,12 @@
 """The plan of a fleet: which BMCs a configuration means, and who each of them is."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from bmcsim.fleet.config import FleetConfig, MachineGroup
-from bmcsim.machine.identity import Identity, Kind
+from bmcsim.machine.identity import Identity, Kind, Place
 
 
 class BmcPlan(msgspec.Struct, frozen=True, gc=False):
@@ -22,8 +23,28 @@ class BmcPlan(msgspec.Struct, frozen=True, gc=False):
     parent: str | None = None
 
 
+class _Section(NamedTuple):
+    """Machines that follow each other: those of a [machines.NAME] table, or the one at a position of a rack."""
+
+    name: str
+    group: MachineGroup
+    machines: int
+    place: Place | None = None
+
+
+def _sections(config: FleetConfig) -> list[_Section]:
+    sections = []
+    for group in config.groups:
+        if group.seats:
+            sections += [_Section(seat.section, group, 1, seat.place) for seat in group.seats]
+        else:
+            sections.append(_Section(group.name, group, group.host_count))
+    return sorted(sections, key=lambda section: section.name)
+
+
 def plan(config: FleetConfig) -> Iterator[BmcPlan]:
-    """Every BMC in machine order: groups by name, in each group one machine after the other, its DPUs behind it.
+    """Every BMC in machine order: groups and positions of racks by name, in each group one machine after the other, its
+    DPUs behind it.
 
     MACs are drawn in the order of machine-a-tron: BMC, host and out-of-band MAC of each DPU, then the machine's BMC,
     then the operating system's MAC of a switch or the plain NIC's of a host without DPUs; one range of hardware MACs
@@ -32,14 +53,14 @@ def plan(config: FleetConfig) -> Iterator[BmcPlan]:
     macs = config.mac_pool.addresses()
     ranges = config.hw_ranges.bases()
     addresses = config.pool.allocator()
-    for group in config.groups:
-        for number in range(group.host_count):
+    for name, group, machines, place in _sections(config):
+        for number in range(machines):
             dpus = tuple([Identity(Kind.DPU, next(macs), next(macs), next(macs)) for _ in range(group.dpus)])
             bmc_mac = next(macs)
             host_mac = next(macs) if group.kind is Kind.HOST and not dpus else 0
             oob_mac = next(macs) if group.kind is Kind.SWITCH else 0
-            id_ = f"{group.name}-{number}"
-            identity = Identity(group.kind, bmc_mac, host_mac, oob_mac, next(ranges), dpus)
+            id_ = f"{name}-{number}"
+            identity = Identity(group.kind, bmc_mac, host_mac, oob_mac, next(ranges), dpus, place)
             yield BmcPlan(id_, group, identity, addresses.allocate())
             for slot, dpu in enumerate(dpus):
                 yield BmcPlan(f"{id_}-dpu-{slot}", group, dpu, addresses.allocate(), id_)

@@ -89,6 +89,9 @@ class Table:
     def error(self, key: str, text: str) -> None:
         self._findings.error(self.dotted(key), text)
 
+    def warning(self, key: str, text: str) -> None:
+        self._findings.warning(self.dotted(key), text)
+
     def dotted(self, key: str) -> str:
         """The path of a key, quoted where TOML would quote it."""
         key = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)

@@ -67,11 +67,11 @@ class EndStreams(msgspec.Struct, frozen=True, gc=False):
     stream: str = ""
 
 
-class OfDpu(msgspec.Struct, frozen=True):
-    """What followed for a DPU of the host. number: its place among them."""
+class OfDependent(msgspec.Struct, frozen=True):
+    """What followed for a BMC that depends on this one. number: its place among `Bmc.dependents`."""
 
     number: int
     actions: "tuple[Action, ...]"
 
 
-Action = SetTimer | CancelTimer | DropSessions | Happened | Emit | EndStreams | OfDpu
+Action = SetTimer | CancelTimer | DropSessions | Happened | Emit | EndStreams | OfDependent

@@ -1,7 +1,7 @@
 """One BMC: what can happen to it, and what follows."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +17,7 @@ from bmcsim.machine.actions import (
     EndStreams,
     Happened,
     Happening,
-    OfDpu,
+    OfDependent,
     SetTimer,
 )
 from bmcsim.machine.bmc_reset import Phase, Service
@@ -25,10 +25,11 @@ from bmcsim.machine.credentials import Account, Accounts
 from bmcsim.machine.events import Event, EventType, Feed, Numbered, Stream, StreamWish, Subscription, filled
 from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFails, UpdateFails
 from bmcsim.machine.faults import Rules
-from bmcsim.machine.identity import Identity
+from bmcsim.machine.identity import Identity, Kind
 from bmcsim.machine.jobs import Job
 from bmcsim.machine.lockout import FailedLogins, Lockout
 from bmcsim.machine.power import Power
+from bmcsim.machine.rack import Rack
 from bmcsim.machine.resources import Resources, Shared, timestamp
 from bmcsim.machine.roles import PREDEFINED, Role
 from bmcsim.machine.sessions import Session, Sessions
@@ -56,28 +57,43 @@ class Bmc(Resources):
     """One BMC.
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
-    dpus: host: the BMCs of its DPUs. failed_logins: since the process started. feed: of events, since the last reset.
+    dpus: host: the BMCs of its DPUs. rack: that it is in, None where it stands free. failed_logins: since the process
+    started. feed: of events, since the last reset.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
-    __slots__ = ("address", "dpus", "failed_logins", "feed", "id", "sessions", "timers")
+    __slots__ = ("address", "dpus", "failed_logins", "feed", "id", "rack", "sessions", "timers")
 
     def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, initial: State) -> None:
         super().__init__(identity, shared, initial)
         self.id = id_
         self.address = address
         self.dpus: tuple[Bmc, ...] = ()
+        self.rack: Rack | None = None
         self.sessions: Sessions | None = None
         self.timers: dict[str, Any] | None = None
         self.failed_logins: FailedLogins | None = None
         self.feed: Feed | None = None
 
     def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
-        """The states and sessions of this BMC and its DPUs, for `forget`."""
+        """The states and sessions of this BMC and what depends on it, for `forget`."""
         return [
             (one, one.state, one.uncommitted, one.sessions.copy() if one.sessions is not None else None)
-            for one in (self, *self.dpus)
+            for one in self.reach()
         ]
+
+    @property
+    def dependents(self) -> "tuple[Bmc, ...]":
+        """What loses its power with this one: the DPUs of a host, the machines of a shelf's rack."""
+        if self.rack is not None and self.identity.kind is Kind.POWER_SHELF:
+            return self.rack.fed
+        return self.dpus
+
+    def reach(self) -> "Iterator[Bmc]":
+        """This BMC and all that a command to it may change."""
+        yield self
+        for one in self.dependents:
+            yield from one.reach()
 
     @staticmethod
     def forget(snapshot: Iterable[tuple["Bmc", State, State | None, Sessions | None]]) -> None:
@@ -226,17 +242,21 @@ class Bmc(Resources):
         before = self.power
         if self.state.faults and self._stuck(event, moment):
             return []
+        live = self.rack is not None and self.rack.live
         new, actions = power_machine.step(before, event, self.shared.timings)
         if new is not before or actions:
             self.become(moment, power=new)
         done = self._apply(actions, moment)
         if self.dpus and (felt := power_machine.felt_by_dpus(event, before)) is not None:
-            done += self._for_dpus([dpu.follow(felt, moment) for dpu in self.dpus])
+            done += self._of_dependents([dpu.follow(felt, moment) for dpu in self.dpus])
+        if self.rack is not None and self.rack.live is not live:
+            change = Bmc.lose_mains if live else Bmc.regain_mains
+            done += self._of_dependents([change(one, moment) for one in self.dependents])
         return done
 
     @staticmethod
-    def _for_dpus(actions: Sequence[Sequence[Action]]) -> list[Action]:
-        return [OfDpu(number, tuple(one)) for number, one in enumerate(actions) if one]
+    def _of_dependents(actions: Sequence[Sequence[Action]]) -> list[Action]:
+        return [OfDependent(number, tuple(one)) for number, one in enumerate(actions) if one]
 
     def _stuck(self, event: power_machine.Event, moment: Moment) -> bool:
         """Whether a fault makes hardware accept a command and do nothing."""
@@ -269,7 +289,29 @@ class Bmc(Resources):
         event = power_machine.after_ac_loss(self.power, policy)
         done = self.reset_system(event, moment) if event is not None else []
         done += self.reset_bmc(moment)
-        return done + self._for_dpus([dpu.ac_cycle(moment) for dpu in self.dpus])
+        return done + self._of_dependents([dpu.ac_cycle(moment) for dpu in self.dpus])
+
+    def lose_mains(self, moment: Moment) -> list[Action]:
+        """Mains power goes: of the system, of the BMC itself, and of the DPUs in the slots."""
+        if self.state.service is Service.UNPOWERED:
+            return []
+        was_on = not self.power.dead
+        self.cure(moment)
+        done = self.reset_system(power_machine.Event.FORCE_OFF, moment) if was_on else []
+        self.become(moment, was_on=was_on)
+        done += self._service(bmc_reset.Event.POWER_LOST, moment)
+        return done + self._of_dependents([dpu.lose_mains(moment) for dpu in self.dpus])
+
+    def regain_mains(self, moment: Moment) -> list[Action]:
+        """Mains power is back: the BMC starts, and the system where its PowerRestorePolicy (DSP0268) says so."""
+        if self.state.service is not Service.UNPOWERED:
+            return []
+        done = self._service(bmc_reset.Event.POWER_BACK, moment)
+        done += self._of_dependents([dpu.regain_mains(moment) for dpu in self.dpus])
+        policy = self.setting(self.tree.head.roles.system, "PowerRestorePolicy")
+        if policy == "AlwaysOn" or (policy != "AlwaysOff" and self.state.was_on):
+            done += self.reset_system(power_machine.Event.ON, moment)
+        return done
 
     # jobs
 
@@ -401,8 +443,8 @@ class Bmc(Resources):
 
     def phase(self, moment: Moment) -> Phase:
         """What a request meets now."""
-        if self.state.service is Service.UP:
-            return Phase.OPEN
+        if self.state.service is not Service.RESETTING:
+            return Phase.OPEN if self.state.service is Service.UP else Phase.CLOSED
         whole = self._reset_seconds
         part = 1 - self.remaining(bmc_reset.TIMER, moment) / whole if whole > 0 else 1.0
         return bmc_reset.phase(self.shared.behaviour.while_resetting, part)
@@ -420,7 +462,8 @@ class Bmc(Resources):
     @property
     def refuses_connections(self) -> bool:
         """Whether a new connection to the BMC's own address is reset."""
-        return self.state.service is Service.RESETTING and self.shared.behaviour.while_resetting == "close"
+        closed = self.state.service is Service.RESETTING and self.shared.behaviour.while_resetting == "close"
+        return closed or self.state.service is Service.UNPOWERED
 
     def _apply(self, actions: Iterable[Action], moment: Moment) -> list[Action]:
         """Do what concerns only this BMC's durable state; return all that others may want to know."""
@@ -530,7 +573,7 @@ class Bmc(Resources):
         told: list[Action] = []
         for kind in self.tree.events:
             if kind.on == happened.what:
-                origin = happened.about or getattr(self.tree.head.roles, kind.origin, kind.origin)
+                origin = happened.about or self.tree.head.roles.origin(kind.origin)
                 args = tuple([origin if text == "<origin>" else text for text in kind.args])
                 told += self.event(kind.type, kind.id, kind.message, origin, moment, args=args, severity=kind.severity)
         return told

@@ -3,12 +3,13 @@
 Rule 1: a reset takes the BMC out of service for the profile's time; the power of its system is not touched.
 Rule 2: sessions end when the reset begins.
 Rule 3: a BMC that is resetting receives nothing, so no command has a row there.
-Rule 4: what a client sees meanwhile is a `Phase`, which follows from the mode and from how far the reset is.
+Rule 4: without mains power there is no BMC. When it comes back, the BMC starts as after a reset.
+Rule 5: what a client sees meanwhile is a `Phase`, which follows from the mode and from how far the reset is.
 """
 
 from enum import StrEnum
 
-from bmcsim.machine.actions import Action, DropSessions, Happened, Happening, SetTimer
+from bmcsim.machine.actions import Action, CancelTimer, DropSessions, Happened, Happening, SetTimer
 from bmcsim.tree.profile import ResetMode, Timings
 
 TIMER = "bmc_reset"
@@ -19,12 +20,15 @@ class Service(StrEnum):
 
     UP = "Up"
     RESETTING = "Resetting"
+    UNPOWERED = "Unpowered"
 
 
 class Event(StrEnum):
     """What can happen."""
 
     RESET = "Reset"
+    POWER_LOST = "PowerLost"
+    POWER_BACK = "PowerBack"
     TIMER = "(timer)"
 
 
@@ -48,8 +52,9 @@ PHASES: dict[ResetMode, tuple[tuple[float, Phase], ...]] = {
 
 
 TRANSITIONS: dict[Service, dict[Event, Service]] = {
-    Service.UP: {Event.RESET: Service.RESETTING},
-    Service.RESETTING: {Event.TIMER: Service.UP},
+    Service.UP: {Event.RESET: Service.RESETTING, Event.POWER_LOST: Service.UNPOWERED},
+    Service.RESETTING: {Event.TIMER: Service.UP, Event.POWER_LOST: Service.UNPOWERED},
+    Service.UNPOWERED: {Event.POWER_BACK: Service.RESETTING},
 }
 """state -> event -> next state. No row: nothing changes."""
 
@@ -59,9 +64,15 @@ def step(state: Service, event: Event, timings: Timings) -> tuple[Service, list[
     target = TRANSITIONS[state].get(event)
     if target is None:
         return state, []
-    if target is Service.RESETTING:
-        return target, [Happened(Happening.BMC_RESETTING), DropSessions(), SetTimer(TIMER, timings.bmc_reset)]
-    return target, [Happened(Happening.BMC_RESTARTED)]
+    match event:
+        case Event.RESET:
+            return target, [Happened(Happening.BMC_RESETTING), DropSessions(), SetTimer(TIMER, timings.bmc_reset)]
+        case Event.POWER_LOST:
+            return target, [Happened(Happening.BMC_RESETTING), DropSessions(), CancelTimer(TIMER)]
+        case Event.POWER_BACK:
+            return target, [SetTimer(TIMER, timings.bmc_reset)]
+        case Event.TIMER:
+            return target, [Happened(Happening.BMC_RESTARTED)]
 
 
 def phase(mode: ResetMode, part: float) -> Phase:

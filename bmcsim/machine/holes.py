@@ -16,7 +16,7 @@ from bmcsim.machine import certificates, clock, firmware, power, sensors, stagin
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Account
 from bmcsim.machine.event_view import Shown as ShownDestination
-from bmcsim.machine.identity import Identity, mac_colons, mac_hex
+from bmcsim.machine.identity import Identity, Place, mac_colons, mac_hex
 from bmcsim.machine.jobs import Job
 from bmcsim.machine.resources import timestamp
 from bmcsim.machine.roles import Role
@@ -46,6 +46,7 @@ _STATES: dict[str, Callable[[Bmc], Any]] = {
     "bmc.gateway": lambda bmc: bmc.shared.network.gateway,
     "bmc.netmask": lambda bmc: bmc.shared.network.netmask,
     "power.state": lambda bmc: bmc.power.shown,
+    "power.on": lambda bmc: not bmc.power.dead,
     "power.chassis": lambda bmc: "Off" if bmc.power.dead else "On",
     "power.status": lambda bmc: "Disabled" if bmc.power.dead else "Enabled",
     "time.offset": lambda bmc: clock.offset_text(bmc.state.clock_offset),
@@ -117,6 +118,7 @@ _ITEM_FACTS = frozenset(
     - {"digest", "factory", "history", "token", "last_use"}
 )
 _BEHAVIOUR = "behaviour."
+_FREE_SLOT, _FREE_TRAY = 24, 14
 
 
 def bind(hole: Hole) -> Binding:
@@ -146,6 +148,12 @@ def bind(hole: Hole) -> Binding:
         return Binding(_firmware(name), volatile=True)
     if name.startswith(_BEHAVIOUR) and (fact := name.removeprefix(_BEHAVIOUR)) in Behaviour.__struct_fields__:
         return Binding(_encoded(lambda bmc: msgspec.to_builtins(getattr(bmc.shared.behaviour, fact))))
+    if name == "rack.location":
+        return Binding(_location, optional=True)
+    if name.startswith("rack."):
+        if (fact := name.removeprefix("rack.")) not in _RACK_FACTS:
+            raise TemplateError(f"there is no hole ${{{name}}}; of a rack there are location, {', '.join(_RACK_FACTS)}")
+        return Binding(_encoded(lambda bmc: _RACK_FACTS[fact](_place(bmc))))
     kind, _, uri = name.partition(":")
     if kind == "pending":
         return Binding(_pending(*uri.split("#")), volatile=True)
@@ -158,6 +166,29 @@ def bind(hole: Hole) -> Binding:
     if kind == "count":
         return Binding(lambda bmc, moment, _: b"%d" % len(bmc.members(bmc.tree.nodes[uri], moment)), volatile=True)
     return Binding(_identity(_identity_text(name, filter_)))
+
+
+_RACK_FACTS: dict[str, Callable[[Place], Any]] = {
+    "domain": lambda place: place.domain,
+    "id": lambda place: place.rack,
+    "serial": lambda place: place.serial,
+    "slot": lambda place: place.position,
+    "tray": lambda place: place.index,
+}
+
+
+def _place(bmc: Bmc) -> Place:
+    """Where a machine is; one that stands free is in a rack of its own."""
+    return bmc.identity.place or Place(bmc.identity.serial, _FREE_SLOT, _FREE_TRAY)
+
+
+def _location(bmc: Bmc, _moment: Moment, _item: Any) -> bytes:
+    """Location (DSP0268) of what is in a rack."""
+    place = bmc.identity.place
+    if place is None:
+        return b""
+    units = {"Rack": place.rack, "RackOffset": place.position, "RackOffsetUnits": "EIA_310"}
+    return orjson.dumps({"Placement": units})
 
 
 def _firmware(name: str) -> HoleFunction:

@@ -32,6 +32,33 @@ def mac_colons(mac: int) -> str:
     return ":".join([digits[i : i + 2] for i in range(0, 12, 2)])
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where a machine is. rack: its id. position: from the bottom, counted from 1. index: its number among the units of
+    its hardware in the rack, counted from 0 at the bottom."""
+
+    rack: str
+    position: int
+    index: int
+
+    @property
+    def serial(self) -> str:
+        """The serial number of the rack's chassis: thirteen digits."""
+        return f"182{int.from_bytes(self._digest('chassis')[:8]) % 10**10:010d}"
+
+    @property
+    def domain(self) -> str:
+        """The UUID of the rack's NVLink domain (RFC 9562 5.5)."""
+        return _uuid(self._digest("domain").hex())
+
+    def _digest(self, purpose: str) -> bytes:
+        return hashlib.sha1(_NAMESPACE + f"{purpose}@{self.rack}".encode(), usedforsecurity=False).digest()
+
+
+def _uuid(digest: str) -> str:
+    variant = "89ab"[int(digest[16], 16) & 3]
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
+
+
 class Identity(msgspec.Struct, frozen=True, gc=False):
     """The numbers of one BMC.
 
@@ -41,6 +68,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     oob_mac: DPU: out-of-band interface of its own system. Switch: interface of its operating system. Else 0.
     hw_base: first address of the range that belongs to this machine's other hardware (offset 0 is never used). DPU: 0.
     dpus: host: the identities of its DPUs in slot order. Else empty.
+    place: where the machine is, None where it stands free.
     """
 
     kind: Kind
@@ -49,6 +77,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     oob_mac: int = 0
     hw_base: int = 0
     dpus: tuple["Identity", ...] = ()
+    place: Place | None = None
 
     @property
     def serial(self) -> str:
@@ -68,6 +97,5 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
     def uuid(self, purpose: str) -> str:
         """A version 5 UUID (RFC 9562 5.5) for one purpose ('system', 'service', ...), stable across restarts."""
-        digest = hashlib.sha1(_NAMESPACE + f"{purpose}:{self.bmc_mac:012X}".encode(), usedforsecurity=False).hexdigest()
-        variant = "89ab"[int(digest[16], 16) & 3]
-        return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
+        name = f"{purpose}:{self.bmc_mac:012X}".encode()
+        return _uuid(hashlib.sha1(_NAMESPACE + name, usedforsecurity=False).hexdigest())

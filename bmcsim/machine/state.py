@@ -65,7 +65,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     job_number: of the last one. passwords: name -> digest of a password of the system's firmware, where it is not the
     factory's. firmware: component -> version, where it is not the profile's. staged_firmware: component -> version that
     waits for a reset. tasks: oldest first. tasks_made: how many there were. subscriptions,
-    subscriptions_made: likewise.
+    subscriptions_made: likewise. was_on: whether the system was on when mains power went.
     certificates: URI of a collection -> its certificates, where they are not those that the BMC began with.
     certificate_keys: the same URI -> private key (PKCS8, DER) of the last signing request.
     """
@@ -98,6 +98,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     tasks_made: int = 0
     subscriptions: tuple[Subscription, ...] = ()
     subscriptions_made: int = 0
+    was_on: bool = False
     certificates: dict[str, tuple[Certificate, ...]] = {}
     certificate_keys: dict[str, bytes] = {}
 

@@ -3,9 +3,12 @@
 import re
 from typing import Any
 
+import orjson
+
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine import power
 from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.resources import timestamp
 from bmcsim.redfish import bios, certificates, events, logs, media, updates
 from bmcsim.redfish.exchange import Request, Response
 from bmcsim.redfish.oem import dell, nvidia
@@ -114,9 +117,16 @@ def _reset_chassis(bmc: Bmc, _action: Action, given: Given, request: Request) ->
     return reset(bmc, _CHASSIS[wanted], request.moment)
 
 
-def _reset_manager(bmc: Bmc, _action: Action, _given: Given, request: Request) -> Response:
-    """ResetType may be left out (DSP0268, Manager.Reset): every type restarts the BMC."""
-    return done(bmc.reset_bmc(request.moment))
+def _reset_manager(bmc: Bmc, action: Action, _given: Given, request: Request) -> Response:
+    """ResetType may be left out (DSP0268, Manager.Reset): every type restarts the BMC.
+
+    A manager behind the BMC restarts by itself, and shows only when.
+    """
+    if action.uri == bmc.tree.head.roles.manager:
+        return done(bmc.reset_bmc(request.moment))
+    now = orjson.loads(timestamp(bmc.wall(request.moment), bmc.state.clock_offset))
+    bmc.change(bmc.tree.nodes[action.uri], {"LastResetTime": now}, request.moment)
+    return done()
 
 
 def _reset_to_defaults(bmc: Bmc, _action: Action, given: Given, request: Request) -> Response:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from bmcsim.tree.compile import Node, Tree
 from bmcsim.tree.csdl import Schemas
 from bmcsim.tree.derived import place_of
-from bmcsim.tree.profile import Profile, WritableFacts
+from bmcsim.tree.profile import Profile, WritableFacts, load
 from bmcsim.tree.standard import is_standard
 from bmcsim.tree.template import holes_in
 
@@ -147,10 +147,11 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
     lock = tree.head.behaviour.lockdown
     if lock is not None and lock.uri not in tree.nodes:
         yield f"{profile.path}: behaviour.lockdown: {lock.uri} is not there"
-    for role in ("manager", "system"):
+    for role in ("manager", "system", "chassis"):
         uri = getattr(tree.head.roles, role)
         if uri and uri not in tree.nodes:
             yield f"{profile.path}: roles.{role}: {uri} is not there"
+    yield from _dpus(profile)
     yield from _uploads(profile, tree)
     yield from _ids(profile, tree)
     yield from _boot_order(profile, tree)
@@ -290,6 +291,15 @@ def _at(template: Any, path: str) -> Any:
             return None
         template = template[step]
     return template
+
+
+def _dpus(profile: Profile) -> Iterator[str]:
+    """What a host says of its DPUs they can have."""
+    head = profile.head
+    known = load(head.dpu).parameters if head.dpu else {}
+    for name in head.dpu_parameters:
+        if name not in known:
+            yield f"{profile.path}: dpu_parameters: {head.dpu or 'dpu, which is missing,'} has no parameter {name}"
 
 
 def _uploads(profile: Profile, tree: Tree) -> Iterator[str]:

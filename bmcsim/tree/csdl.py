@@ -102,13 +102,39 @@ def _name_patterns(element: ElementTree.Element) -> Iterator[str]:
 _TEXT, _OEM = Property("Edm.String"), {"Oem": Property("Resource.Oem")}
 _NAMED = {"Name": _TEXT, "Description": _TEXT, **_OEM}
 
+_POWER_SUPPLY = {
+    **dict.fromkeys(("HotPluggable", "LocationIndicatorActive", "Replaceable"), Property("Edm.Boolean")),
+    **dict.fromkeys(
+        ("FirmwareVersion", "Manufacturer", "Model", "PartNumber", "SerialNumber", "SparePartNumber", "Version"), _TEXT
+    ),
+    **dict.fromkeys(("ElectricalSourceManagerURIs", "ElectricalSourceNames"), Property("Edm.String", collection=True)),
+    **dict.fromkeys(("InputNominalVoltageType", "OutputNominalVoltageType"), Property("Circuit.NominalVoltageType")),
+    "Actions": Property("PowerSupply.v1_0_0.Actions"),
+    "Assembly": Property("Assembly.Assembly", link=True),
+    "Certificates": Property("CertificateCollection.CertificateCollection", link=True),
+    "EfficiencyRatings": Property("PowerSupply.v1_0_0.EfficiencyRating", collection=True),
+    "InputRanges": Property("PowerSupply.v1_0_0.InputRange", collection=True),
+    "LineInputStatus": Property("PowerSupply.v1_3_0.LineStatus"),
+    "Links": Property("PowerSupply.v1_0_0.Links"),
+    "Location": Property("Resource.Location"),
+    "Metrics": Property("PowerSupplyMetrics.PowerSupplyMetrics", link=True),
+    "OutputRails": Property("PowerSupply.v1_0_0.OutputRail", collection=True),
+    "PhaseWiringType": Property("Circuit.PhaseWiringType"),
+    "PlugType": Property("Circuit.PlugType"),
+    "PowerCapacityWatts": Property("Edm.Decimal"),
+    "PowerSupplyType": Property("PowerSupply.v1_0_0.PowerSupplyType"),
+    "ProductionDate": Property("Edm.DateTimeOffset"),
+    "Status": Property("Resource.Status"),
+}
+
 _STANDARD_BASES: dict[str, dict[str, Property]] = {
+    "PowerSupply.v1_6_0.PowerSupply": {"Id": _TEXT, **_NAMED, **_POWER_SUPPLY},
     "Resource.Item": _OEM,
     "Resource.OemObject": {},
     "Resource.v1_0_0.Resource": {"Id": _TEXT, **_NAMED},
     "Resource.v1_0_0.ResourceCollection": {**_NAMED, "Members": Property("", collection=True, link=True)},
 }
-"""What vendors' types extend -> its properties (DSP8010, Resource)."""
+"""What vendors' types extend -> its properties (DSP8010)."""
 
 
 class Schemas:

@@ -70,10 +70,18 @@ class Timings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Roles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """URIs of the resources that state machines act on. system: the one with power control, absent on shelves."""
+    """URIs of the resources that state machines act on.
+
+    system: the one that is switched on and off. chassis: what is, where there is no such system.
+    """
 
     manager: str
     system: str = ""
+    chassis: str = ""
+
+    def origin(self, role: str) -> str:
+        """URI of what something happens to. role: system or manager; anything else is that URI."""
+        return {"manager": self.manager, "system": self.system or self.chassis}.get(role, role)
 
 
 class VendorMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -232,7 +240,8 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything of a profile but its resources.
 
-    dpu: host: the profile of the DPUs in its slots. variants: named sets of parameters.
+    dpu: host: the profile of the DPUs in its slots. dpu_parameters: what these DPUs have otherwise than others of their
+    profile. variants: named sets of parameters.
     """
 
     profile: str
@@ -243,6 +252,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timings: Timings = Timings()
     behaviour: Behaviour = Behaviour()
     dpu: str = ""
+    dpu_parameters: dict[str, int | str] = {}
     parameters: dict[str, int | str] = {}
     variants: dict[str, dict[str, int | str]] = {}
 

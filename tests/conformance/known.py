@@ -42,10 +42,12 @@ class Warn:
 
 _RECORDED = "the recorded firmware of this hardware has it"
 _DRIVES = "where clients find the drives of this hardware"
+_LEAKS = "where clients look for leaks of this hardware"
 _NO_SERIAL = "this part shows an empty serial number, which clients must bear"
 _OWN_NAMES = "the firmware calls these actions by names that no schema can have"
 
 _UPDATES, _MEDIA = "/redfish/v1/UpdateService", "/redfish/v1/Managers/*/VirtualMedia*"
+_LEAK_DETECTION = "/redfish/v1/Chassis/*/ThermalSubsystem/LeakDetection"
 _DRIVE, _EROT = "/redfish/v1/Systems/*/Storage/*/Drives/*", "/redfish/v1/Chassis/Bluefield_ERoT"
 
 WARNS = (
@@ -54,6 +56,8 @@ WARNS = (
     Warn("service", "Deprecated Property Warning", "VirtualMedia", "/redfish/v1/Managers/*", _RECORDED),
     Warn("service", "Deprecated URI Warning", "@odata.id", _MEDIA, _RECORDED),
     Warn("service", "Deprecated URI Warning", "@odata.id", _DRIVE, _DRIVES),
+    Warn("service", "Deprecated Property Warning", "LeakDetectors", _LEAK_DETECTION, _LEAKS),
+    Warn("service", "Deprecated URI Warning", "@odata.id", f"{_LEAK_DETECTION}/LeakDetectors/*", _LEAKS),
     Warn("service", "Empty String Warning", "SerialNumber", _EROT, _NO_SERIAL),
     Warn("service", "Schema Error", "Actions/#*", "/redfish/v1/Systems/*/Oem/Nvidia", _OWN_NAMES),
     Warn(

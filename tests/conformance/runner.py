@@ -154,6 +154,7 @@ def _start(target: Target, tool: Tool, folder: Path, schemas: Path) -> _Running:
         tool.name,
         target.address,
         target.user,
+        target.password,
         target.arguments,
         str(folder.resolve()),
         str(schemas.resolve()),

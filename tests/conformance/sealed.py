@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from tests.conformance.targets import PASSWORD
 from tests.conformance.tools import TOOLS
 from tests.serving import serving
 
@@ -34,6 +33,7 @@ class Job(msgspec.Struct, frozen=True):
     tool: str
     address: str
     user: str
+    password: str
     arguments: tuple[str, ...]
     folder: str
     csdl: str
@@ -70,7 +70,7 @@ def main(job: Job) -> int:
             Path(sys.executable).parent,
             url=service.url(job.address),
             user=job.user,
-            password=PASSWORD,
+            password=job.password,
             report=str(folder / "report"),
             csdl=job.csdl,
         )

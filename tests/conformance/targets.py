@@ -20,6 +20,7 @@ class Target:
     profile: str
     address: str
     user: str
+    password: str
     arguments: tuple[str, ...]
 
 
@@ -40,7 +41,9 @@ def discover() -> dict[str, Target]:
         arguments = ("--hosts", "1", "--dpus", str(dpus), "--profile", name, *passwords, "--time-scale", "60")
         for bmc in _fleet(name, dpus):
             own = bmc.tree.head
-            found.setdefault(own.profile, Target(own.profile, bmc.address, own.accounts[0].user, arguments))
+            account = own.accounts[0]
+            password = account.password if own.behaviour.ignores_pinned_password else PASSWORD
+            found.setdefault(own.profile, Target(own.profile, bmc.address, account.user, password, arguments))
     if homeless := sorted(set(profiles.names()) - found.keys()):
         raise LookupError(f"no machine has the profile {', '.join(homeless)}; a host names its DPUs with dpu: NAME")
     return {name: found[name] for name in sorted(found)}

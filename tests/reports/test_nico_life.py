@@ -1,6 +1,7 @@
 """What NICo does with a BMC from its first login to the end of preingestion (spec/nico_clients.md, sections 3 and 4).
 
-For the forms of Dell, of NVIDIA BlueField, and of AMI: account 2, settings at `/SD`, `If-Match: *`, nothing but 204.
+For the forms of Dell, of NVIDIA BlueField, of a GB200 tray, and of AMI: account 2, settings at `/SD`, `If-Match: *`,
+nothing but 204.
 """
 
 from collections.abc import Callable
@@ -158,6 +159,19 @@ BLUEFIELD = Form(
     {},
     files={"bmc": ("bf3-bmc-24.10-17_opn.fwpkg", "BMC_Firmware", "BF-24.10-17")},
 )
+GB200 = Form(
+    "wiwynn_gb200_nvl",
+    "/redfish/v1/Managers/BMC_0",
+    "/redfish/v1/Systems/System_0",
+    "factory_password",
+    "GracefulRestart",
+    "",
+    {"AccountLockoutThreshold": 4, "AccountLockoutDuration": 600},
+    files={
+        "bmc": ("bmc-25.08-3_NV_WW_02.fwpkg", "FW_BMC_0", "25.08-3_NV_WW_02"),
+        "uefi": ("uefi-02.05.00-aabbccdd.fwpkg", "UEFI", "02.05.00-aabbccdd"),
+    },
+)
 AMI_FORM = Form(
     "ami",
     "/redfish/v1/Managers/Self",
@@ -169,7 +183,7 @@ AMI_FORM = Form(
     {"if_match": b"*"},
     {"bmc": ("bmc_1.1.0.bin", "HostBMC_0", "1.1.0"), "uefi": ("uefi_2.1.0.bin", "HostBIOS_0", "2.1.0")},
 )
-FORMS = pytest.mark.parametrize("form", [DELL, BLUEFIELD, AMI_FORM], ids=lambda form: form.profile)
+FORMS = pytest.mark.parametrize("form", [DELL, BLUEFIELD, GB200, AMI_FORM], ids=lambda form: form.profile)
 
 Make = Callable[[Form, str | None], Client]
 

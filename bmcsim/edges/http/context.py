@@ -197,7 +197,7 @@ class Context:
             self.driver.execute(bmc, response.actions)
 
         if self.commit is None:
-            for one in (bmc, *bmc.dpus):
+            for one in bmc.reach():
                 one.committed()
             done(None)
         else:

@@ -57,7 +57,7 @@ def test_the_sealed_part_refuses_to_run_outside_a_namespace_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sealed.subprocess, "run", _must_not_run)
-    job = sealed.Job("x", "service", "127.64.0.2", "root", (), str(tmp_path), str(tmp_path), sealed.namespace())
+    job = sealed.Job("x", "service", "127.64.0.2", "root", "P", (), str(tmp_path), str(tmp_path), sealed.namespace())
     assert sealed.main(job) == 2
     assert not list(tmp_path.iterdir())
 

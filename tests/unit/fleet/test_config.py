@@ -327,10 +327,6 @@ def test_bad_durations(value: str) -> None:
             "[machines.a]\nhost_count = 0",
             "machines: the fleet has no BMC; add a table [machines.NAME] with a host_count",
         ),
-        (
-            "[racks.gb200]\nids = ['r1']\n[machines]",
-            "racks: racks are not served yet (racks.gb200); list their machines as [machines.NAME]",
-        ),
         (f"bmc_mock_port = 65536\n{GROUP}", "bmc_mock_port: must be a whole number from 1 to 65535, not 65536"),
         (
             f"host_bmc_password = ''\n{GROUP}",
@@ -452,10 +448,11 @@ def test_all_errors_are_reported_together() -> None:
         [racks.r]
     """)
     assert [line.partition(":")[0] for line in lines] == [
-        "racks",
         "machines.a.host_count",
         "machines.b.hw_type",
         "machines.b.host_count",
+        "racks.r.type",
+        "racks.r.ids",
         "bmc_mock_port",
         "bmcsim.time_scale",
     ]

@@ -108,7 +108,8 @@ def test_every_preset_can_be_put(name: str) -> None:
     ],
 )
 def test_every_rule_changes_a_real_answer(name: str, rule: Rule) -> None:
-    assert any(changes_an_answer(make_client(profile), rule) for profile in ("bluefield3", "dell_poweredge_r750"))
+    machines = ("bluefield3", "dell_poweredge_r750", "liteon_power_shelf")
+    assert any(changes_an_answer(make_client(profile), rule) for profile in machines)
 
 
 def test_an_unknown_preset_is_refused_with_the_names_there_are() -> None:

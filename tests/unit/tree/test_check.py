@@ -10,7 +10,7 @@ from bmcsim.redfish.actions import HANDLERS
 from bmcsim.redfish.handlers import NODES
 from bmcsim.tree.check import Known, links_of, problems
 from bmcsim.tree.compile import compile_tree
-from bmcsim.tree.profile import load
+from bmcsim.tree.profile import load, names
 from bmcsim.tree.source import ProfileError
 from tests.unit.tree.conftest import TINY, Write
 from tests.unit.tree.test_derived import TABLE
@@ -27,7 +27,7 @@ def test_the_tiny_profile_has_no_problem(write: Write) -> None:
     assert found(write(TINY)) == []
 
 
-@pytest.mark.parametrize("name", ["bluefield3", "dell_poweredge_r750"])
+@pytest.mark.parametrize("name", names())
 def test_the_profiles_that_come_with_bmcsim_have_no_problem(name: str) -> None:
     assert found(name) == []
 
@@ -39,6 +39,11 @@ BOOT2 = "  /redfish/v1/Systems/1/BootOptions/Boot2: {type: BootOption.v1_0_4, Bo
     ("old", "new", "problem"),
     [
         ("    ChassisType: RackMount\n", "", "/redfish/v1/Chassis/1: a Chassis needs the property ChassisType"),
+        (
+            "kind: host\n",
+            "kind: host\ndpu: bluefield3\ndpu_parameters: {nope: 1}\n",
+            "dpu_parameters: bluefield3 has no parameter nope",
+        ),
         ("    ReadingUnits: Cel\n", "", "/Sensors/Temp1: a Sensor needs the property ReadingUnits"),
         ("    DateTime: ${time.now}\n", "", "/redfish/v1/Managers/1: a Manager needs the property DateTime"),
         (
