@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import connections, density, expand, lifecycle, openloop, report, storm, streams, throughput
+from bench import connections, density, expand, lifecycle, openloop, racks, report, storm, streams, throughput
 from bench.report import Measure
 from bench.server import BenchError, Cores, Fleet, Settings, make_certificate
 
@@ -18,6 +18,7 @@ BENCHES: dict[str, Callable[[Settings], list[Measure]]] = {
     "throughput": throughput.run,
     "openloop": openloop.run,
     "connections": connections.run,
+    "racks": racks.run,
     "storm": storm.run,
     "expand": expand.run,
     "streams": streams.run,
@@ -79,6 +80,7 @@ def _settings(options: argparse.Namespace, cores: Cores, work: Path) -> Settings
     quick = options.quick
     return Settings(
         fleet=Fleet(options.hosts or (100 if quick else 4_500), options.dpus),
+        racks=options.racks or (5 if quick else 250),
         seconds=options.seconds or (3 if quick else 10),
         rounds=options.rounds or (2 if quick else 5),
         settle=2.0 if quick else 15.0,
@@ -96,6 +98,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("bench", nargs="?", choices=[*BENCHES, "all"], default="all")
     parser.add_argument("--hosts", type=_positive, help="Dell R750 hosts (4500)")
     parser.add_argument("--dpus", type=_natural, default=2, help="BlueField-3 DPUs per host (2)")
+    parser.add_argument("--racks", type=_positive, help="racks: how many NVL72 (250)")
     parser.add_argument("--seconds", type=_positive, help="length of one round (10)")
     parser.add_argument("--rounds", type=_positive, help="rounds, of which the median counts (5)")
     parser.add_argument("--rotate", action="store_true", help="density: also rotate every password")

@@ -74,6 +74,7 @@ class Settings:
     """What every measurement is told. `seconds` is one round, `settle` and `idle` are waits of the density run."""
 
     fleet: Fleet
+    racks: int
     seconds: float
     rounds: int
     settle: float
@@ -196,9 +197,14 @@ class Started:
 
 @contextmanager
 def bmcsim(
-    settings: Settings, fleet: Fleet | None = None, options: Sequence[str] = (), *, rotated: bool = True
+    settings: Settings,
+    fleet: Fleet | None = None,
+    options: Sequence[str] = (),
+    *,
+    racks: int = 0,
+    rotated: bool = True,
 ) -> Iterator[Started]:
-    """Run bmcsim with `fleet` (the one of the settings by default).
+    """Run bmcsim with `fleet` (the one of the settings by default), or with so many racks instead.
 
     options: further ones of its command line. rotated: its passwords are PASSWORD already, not the factory's.
     """
@@ -210,8 +216,7 @@ def bmcsim(
     command = [
         str(program),
         "serve",
-        f"--hosts={fleet.hosts}",
-        f"--dpus={fleet.dpus}",
+        *([f"--racks={racks}"] if racks else [f"--hosts={fleet.hosts}", f"--dpus={fleet.dpus}"]),
         *([f"--host-password={PASSWORD}", f"--dpu-password={PASSWORD}"] if rotated else []),
         f"--listen=127.0.0.0/8:{port}",
         f"--admin=127.0.0.1:{admin_port}",
