@@ -1,9 +1,10 @@
 """Posts events to the destinations of subscriptions (DSP0266 12.1).
 
 Rule 1: a subscription sends one payload at a time, in their order. It has a task only while it has something to send.
-Rule 2: at most QUEUE payloads wait for a subscription; one more and the oldest is dropped. At most MOST are on their
-        way in all; what comes then is dropped.
+Rule 2: at most QUEUE payloads of QUEUE_BYTES wait for a subscription; with one more the oldest are dropped. At most
+        MOST of MOST_BYTES are on their way in all; what comes then is dropped.
 Rule 3: no address outside of the allowed networks is ever dialled; to a client that looks like one that nobody is at.
+        Names are looked up only where more than loopback is allowed: the query itself would go elsewhere.
 Rule 4: what a BMC has not sent when it resets, or when its subscription goes, is lost.
 """
 
@@ -30,7 +31,9 @@ Networks = Sequence[IPv4Network | IPv6Network]
 Address = IPv4Address | IPv6Address
 
 QUEUE = 64
+QUEUE_BYTES = 1024 * 1024
 MOST = 100_000
+MOST_BYTES = 128 * 1024 * 1024
 _AT_ONCE = 64
 _RESOLVE_TIMEOUT = 5.0
 _LONGEST_BACKOFF = 600.0
@@ -94,7 +97,8 @@ class Pusher:
         self._queues: dict[tuple[str, str], deque[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._on_their_way = 0
+        self._on_their_way = self._bytes = 0
+        self._looks_up = not all(network.is_loopback for network in allowed)
         self._warned: set[str] = set()
         self._own_address = True
         self.counted = Deliveries()
@@ -103,14 +107,14 @@ class Pusher:
         """Send a payload some time."""
         key, waiting = (bmc.id, subscription.id), _Waiting(subscription.id, payload, bmc.state.resets)
         queue = self._queues.get(key)
-        if queue is not None and len(queue) == QUEUE:
-            queue.popleft()
-            self._on_their_way -= 1
+        while queue and (len(queue) >= QUEUE or _size(queue) + len(payload) > QUEUE_BYTES):
+            self._left(queue.popleft())
             self.counted.dropped += 1
-        if self._on_their_way >= MOST:
+        if self._on_their_way >= MOST or self._bytes + len(payload) > MOST_BYTES:
             self.counted.dropped += 1
             return
         self._on_their_way += 1
+        self._bytes += len(payload)
         if queue is not None:
             queue.append(waiting)
             return
@@ -118,6 +122,11 @@ class Pusher:
         task = asyncio.get_running_loop().create_task(self._drain(bmc, key))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _left(self, waiting: _Waiting) -> None:
+        """A payload is not on its way any more."""
+        self._on_their_way -= 1
+        self._bytes -= len(waiting.payload)
 
     async def close(self) -> None:
         """Give up everything that waits."""
@@ -133,11 +142,12 @@ class Pusher:
                 try:
                     arrived = await self._deliver(bmc, waiting)
                 finally:
-                    self._on_their_way -= 1
+                    self._left(waiting)
                 if not arrived:
                     self.counted.dropped += 1
         finally:
-            self._on_their_way -= len(queue)
+            for waiting in queue:
+                self._left(waiting)
             del self._queues[key]
 
     async def _deliver(self, bmc: Bmc, waiting: _Waiting) -> bool:
@@ -195,12 +205,17 @@ class Pusher:
         return 200 <= status < 300
 
     async def _target(self, bmc: Bmc, subscription: Subscription) -> Target:
-        """Raises NotAllowed, and OSError for a name that cannot be resolved."""
+        """Raises NotAllowed, and OSError for a name that cannot be resolved, or is not looked up."""
         parts = urlsplit(subscription.destination)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        flags = 0 if self._looks_up or host == "localhost" else socket.AI_NUMERICHOST
         try:
             async with asyncio.timeout(_RESOLVE_TIMEOUT):
-                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+        except socket.gaierror as error:
+            if flags:
+                raise NotAllowed("names are only looked up if --event-destination allows more than loopback") from error
+            raise
         except UnicodeError as error:
             raise OSError("not the name of a host") from error
         addresses = [ip_address(str(info[4][0]).partition("%")[0]) for info in found]
@@ -229,6 +244,10 @@ class Pusher:
         if host not in self._warned and len(self._warned) < _MOST_WARNINGS:
             self._warned.add(host)
             _log.warning("events cannot be sent to %s: %s", host, error)
+
+
+def _size(queue: deque[_Waiting]) -> int:
+    return sum([len(one.payload) for one in queue])
 
 
 async def post_with_aiohttp(target: Target, payload: bytes) -> int:

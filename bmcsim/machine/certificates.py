@@ -6,6 +6,7 @@ certificate. Elliptic keys alone are made here. An RSA key takes so long that al
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -185,10 +186,17 @@ def shown(text: str) -> Shown:
             certificate.not_valid_before_utc.timestamp(),
             certificate.not_valid_after_utc.timestamp(),
             _usages_of(certificate),
-            _pairs(certificate.serial_number.to_bytes((certificate.serial_number.bit_length() + 7) // 8 or 1)),
+            _serial(certificate.serial_number),
             _pairs(certificate.fingerprint(hashes.SHA256())).upper(),
             certificate.signature_algorithm_oid.dotted_string,
         )
+
+
+def _serial(number: int) -> str:
+    """A serial number. Raises Unusable for a negative one (RFC 5280 4.1.2.2)."""
+    if number < 0:
+        raise Unusable("CertificateString")
+    return _pairs(number.to_bytes((number.bit_length() + 7) // 8 or 1))
 
 
 def _pairs(data: bytes) -> str:
@@ -266,7 +274,8 @@ def matching(text: str, keys: Iterable[bytes]) -> bytes:
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 
-    public = _public_bytes(x509.load_pem_x509_certificate(text.encode()).public_key())
+    with _checked():
+        public = _public_bytes(x509.load_pem_x509_certificate(text.encode()).public_key())
     for data in keys:
         key = serialization.load_der_private_key(data, None, unsafe_skip_rsa_key_validation=True)
         if _public_bytes(key.public_key()) == public:
@@ -392,7 +401,10 @@ def _checked() -> Iterator[None]:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
     try:
-        yield
+        # What it warns of, and takes, is of no interest to whom it warns: it is what a client sent.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     except Unusable:
         raise
     except (

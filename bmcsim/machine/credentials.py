@@ -19,7 +19,8 @@ class Account(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     exempt: the hardware does not mind the factory password. change_required: an administrator asks for another
     password. expiration: when the password expires by the BMC's own clock, in seconds since the epoch, None for never.
-    history: digests of former passwords, latest first. types: AccountTypes.
+    history: digests of former passwords, latest first. types: AccountTypes. unlocks: failed logins count only for the
+    number that the account has at that time, so unlocking it is a change that can be undone.
     """
 
     id: str
@@ -33,6 +34,12 @@ class Account(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expiration: float | None = None
     history: tuple[bytes, ...] = ()
     types: tuple[str, ...] = ("Redfish",)
+    unlocks: int = 0
+
+    @property
+    def lock_key(self) -> str:
+        """What its failed logins are counted under."""
+        return f"{self.unlocks}/{self.id}"
 
     @property
     def usable(self) -> bool:

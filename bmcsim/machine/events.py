@@ -126,13 +126,15 @@ class Numbered(NamedTuple):
 class StreamWish(msgspec.Struct, frozen=True):
     """A stream that a client may open. seen: number of the last event that it knows. owner: id of its account.
 
-    notice: what it is told before anything else, whatever it accepts.
+    notice: what it is told before anything else, whatever it accepts. admitted: whether it may still be opened, which
+    may be long after it was asked for.
     """
 
     accepts: Callable[[Event], bool]
     seen: int
     owner: str
     notice: Event | None = None
+    admitted: Callable[[], bool] = lambda: True
 
 
 class Forgotten(Exception):

@@ -8,6 +8,7 @@ Rule 4: without `resets` both times are ignored: only a login or an administrato
 Rule 5: a threshold of 0 never locks, and neither does a duration of 0 (unless Rule 4 ignores it).
 """
 
+from collections.abc import Collection
 from math import inf
 
 import msgspec
@@ -39,7 +40,10 @@ class _Failures(msgspec.Struct, gc=False):
 
 
 class FailedLogins:
-    """The failed logins of one BMC. total: of all users, known or not, since the process started."""
+    """The failed logins of one BMC, by `Account.lock_key`.
+
+    total: of all users, known or not, since the process started.
+    """
 
     __slots__ = ("_of", "total")
 
@@ -68,8 +72,16 @@ class FailedLogins:
         return failures is not None and failures.until is not None and rule.locks and now < failures.until
 
     def forget(self, account: str = "") -> None:
-        """Begin anew for an account, '' for all: after a login, by an administrator, or since the account is gone."""
+        """Begin anew for an account, '' for all: after a login, or a reset."""
         if account:
             self._of.pop(account, None)
         else:
             self._of.clear()
+
+    def keep(self, accounts: Collection[str]) -> None:
+        """Forget what belongs to none of these accounts."""
+        if len(self._of) > len(accounts):
+            self._of = {account: failures for account, failures in self._of.items() if account in accounts}
+
+    def __contains__(self, account: str) -> bool:
+        return account in self._of

@@ -66,6 +66,10 @@ class Sessions:
         """The sessions of one account."""
         return [session for session in self._by_id.values() if session.account == account]
 
+    def accounts(self) -> set[str]:
+        """Ids of the accounts that have one."""
+        return {session.account for session in self._by_id.values()}
+
     def delete(self, id_: str) -> bool:
         """End a session; False when there is none."""
         session = self._by_id.pop(id_, None)

@@ -43,10 +43,9 @@ def create(bmc: Bmc, node: Node, request: Request) -> Response:
     id_ = user if behaviour.account_ids == "name" else bmc.accounts.free_id()
     digest, expiration = bmc.shared.hasher.digest(password), bmc.next_expiration(moment)
     new = Account(id_, user, role, digest, b"", expiration=expiration, types=tuple(dict.fromkeys(types)))
-    account = _with_facts(new, properties)
     # What is left of a deleted account of the same id must not become the new one's.
+    account = bmc.unlocked(_with_facts(new, properties))
     bmc.drop_sessions(DropSessions(id_))
-    bmc.unlock(id_)
     bmc.become(moment, accounts=bmc.accounts.adding(account))
     response = created(bmc, node, account, moment)
     response.actions = _told(bmc, moment, Happened(Happening.ACCOUNT_CHANGED, f"{ACCOUNTS}/{id_}"))
@@ -67,8 +66,10 @@ def patch(bmc: Bmc, account: Account, properties: dict[str, Any], request: Reque
     problems = list(_conflicts(bmc, account, changed, properties))
     if problems:
         raise PatchRefused(problems)
-    if properties.get("Locked") is False:
-        bmc.unlock(account.id)
+    if properties.get("Locked") is False or changed.id != account.id:
+        changed = bmc.unlocked(changed)
+    if changed.id != account.id:
+        bmc.become(request.moment, subscriptions=bmc.with_owner(account.id, changed.id))
     if changed != account:
         bmc.become(request.moment, accounts=bmc.accounts.replacing(changed, account.id))
     return _told(bmc, request.moment, *_effects(bmc, account, changed, properties, request))
@@ -79,8 +80,7 @@ def delete(bmc: Bmc, account: Account, request: Request) -> Response:
     left = bmc.accounts.removing(account.id)
     if bmc.accounts.administered and not left.administered:
         raise RedfishError(403, "ResourceCannotBeDeleted")
-    bmc.become(request.moment, accounts=left, subscriptions=bmc.without_owner(account.id))
-    bmc.unlock(account.id)
+    bmc.become(request.moment, accounts=left, subscriptions=bmc.with_owner(account.id))
     # The account itself is gone: a link to it in a log would lead nowhere.
     happened = Happened(Happening.ACCOUNT_CHANGED, ACCOUNTS)
     return Response(204, EMPTY_HEAD, b"", _told(bmc, request.moment, DropSessions(account.id), happened))

@@ -72,7 +72,7 @@ def log_in(bmc: Bmc, user: str, password: str, moment: Moment) -> Account:
     account = bmc.accounts.authenticate(user, bmc.shared.hasher.digest(password))
     if account is None or bmc.locked(account.id, moment):
         raise LoginRefused(bmc.login_failed(user, moment))
-    bmc.unlock(account.id)
+    bmc.forget_failed_logins(account)
     return account
 
 

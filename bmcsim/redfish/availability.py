@@ -1,4 +1,4 @@
-"""What a client meets while a BMC is in reset: before authentication, before anything else of the BMC."""
+"""What a client meets while a BMC is in reset or has too much to do: before authentication, before anything else."""
 
 import math
 
@@ -9,6 +9,7 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.bmc_reset import Phase
 from bmcsim.machine.fault_effects import LateJobs, SlowLogin
 from bmcsim.machine.jobs import Job
+from bmcsim.machine.load import Load
 from bmcsim.redfish.exchange import DROP, Delivery, Request, Response
 from bmcsim.redfish.messages import error_response
 
@@ -26,10 +27,28 @@ def gate(bmc: Bmc, request: Request) -> Response | None:
             return Response(503, b"", delivery=Delivery(delay=left, keep=0))
         case Phase.UNAVAILABLE:
             left = request.moment.real_seconds(bmc.remaining(bmc_reset.TIMER, request.moment))
-            seconds = str(max(1, math.ceil(left)))
-            headers = f"Retry-After: {seconds}\r\n".encode()
-            return error_response(RedfishError(503, "ServiceTemporarilyUnavailable", seconds, headers=headers))
+            return _later(left)
     return None
+
+
+def overload(load: Load, request: Request) -> Response | None:
+    """The refusal of a request that is too much for a BMC, None where it is taken: 503 (RFC 9110 15.6.4)."""
+    wait = load.take(request.moment.mono)
+    return _later(wait) if wait else None
+
+
+def occupy(load: Load, request: Request, response: Response) -> None:
+    """A BMC is busy with an answer for as long as that takes by itself."""
+    delivery = response.delivery
+    if delivery is not None:
+        dripping = len(response.body) / delivery.rate if delivery.rate else 0.0
+        load.busy(request.moment.mono + delivery.delay + dripping)
+
+
+def _later(seconds: float) -> Response:
+    after = str(max(1, math.ceil(seconds)))
+    headers = f"Retry-After: {after}\r\n".encode()
+    return error_response(RedfishError(503, "ServiceTemporarilyUnavailable", after, headers=headers))
 
 
 def slowed(bmc: Bmc, request: Request, response: Response) -> Response:

@@ -37,7 +37,7 @@ def parts(bmc: Bmc, account: Account, node: Node, item: Any, request: Request) -
     """(what a body asks of the resource itself, what it asks of those below it), outer ones first.
 
     Raises RedfishError or PatchRefused for a part that lies deeper than this firmware goes, that the caller may not
-    change, or whose entity tag is not the present one.
+    change, or whose entity tag is not the present one, and for a resource that two parts are about.
     """
     splitter = _Splitter(bmc, account, request)
     own = splitter.split(node, item, json_object(request.body), "", bmc.shared.behaviour.deep.levels)
@@ -67,6 +67,7 @@ class _Splitter:
     def __init__(self, bmc: Bmc, account: Account, request: Request) -> None:
         self._bmc, self._account, self._request = bmc, account, request
         self._reader = Reader(bmc, request.moment, None)
+        self._changed = {request.path.rstrip("/")}
         self.found: list[Part] = []
 
     def split(self, node: Node, item: Any, body: dict[str, Any], path: str, levels: int) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class _Splitter:
         if found is None or not levels:
             # Beyond its levels a link is nothing but a link.
             raise RedfishError(400, "PropertyNotWritable", path.rpartition("/")[2], related=path)
-        self._take(found[1], found[2], body, path, levels)
+        self._take(found, body, path, levels)
         return True
 
     def _links(self, links: list[dict[str, Any]], body: list[Any], path: str, levels: int) -> bool:
@@ -124,13 +125,18 @@ class _Splitter:
                 return False
         return True
 
-    def _take(self, node: Node, item: Any, body: dict[str, Any], path: str, levels: int) -> None:
+    def _take(self, found: tuple[str, Node, Any], body: dict[str, Any], path: str, levels: int) -> None:
         if len(self.found) >= MAX_PARTS:
             raise RedfishError(413, "PayloadTooLarge")
+        uri, node, item = found
         place = len(self.found)
         own = self.split(node, item, body, f"{path}/", levels - 1)
         if not without_annotations(own):
             return
+        if uri in self._changed:
+            # Each part is checked against the resource as it is now, so one of the two would be lost.
+            raise RedfishError(400, "PropertyDuplicate", uri, related=path)
+        self._changed.add(uri)
         with at(path):
             self._check(node, item, own)
         self.found.insert(place, Part(path, node, item, own))

@@ -11,12 +11,13 @@ import orjson
 from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.actions import Action as Effect
-from bmcsim.machine.actions import Emit
+from bmcsim.machine.actions import Emit, EndStreams
 from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.bmc_reset import Service
 from bmcsim.machine.credentials import Account
 from bmcsim.machine.events import Event, EventType, Numbered, StreamWish, prefix_of
 from bmcsim.machine.resources import timestamp
-from bmcsim.redfish import query, query_filter
+from bmcsim.redfish import privileges, query, query_filter
 from bmcsim.redfish.exchange import EMPTY_HEAD, Request, Response, accepts
 from bmcsim.redfish.messages import message
 from bmcsim.redfish.outcome import Given, Handler, done
@@ -78,7 +79,7 @@ def sse(bmc: Bmc, events: Iterable[Numbered], context: str) -> bytes:
 
 
 def open_stream(bmc: Bmc, account: Account, request: Request) -> Response:
-    """GET of ServerSentEventUri: 200 and a wish, which whoever has the connection opens.
+    """GET of ServerSentEventUri: 200 and a wish, which whoever has the connection opens if it is still admitted then.
 
     After a Last-Event-ID from which it cannot go on it begins with what is kept, and says that events may be missing:
     a reader that comes back by itself, as those of the WHATWG do, would not come back after an error.
@@ -99,11 +100,40 @@ def open_stream(bmc: Bmc, account: Account, request: Request) -> Response:
         if known is None:
             known, notice = feed.first - 1 if feed is not None else 0, _events_lost(bmc, request.moment)
         seen = known
+    if (refusal := _refusal(bmc)) is not None:
+        raise refusal
+    resets = bmc.state.resets
+
+    def admitted() -> bool:
+        # An account that is not the same any more may be another one with its id.
+        same = (bmc.state.service, bmc.state.resets, bmc.accounts.get(account.id)) == (Service.UP, resets, account)
+        return same and may_read(bmc, account.id) and _refusal(bmc) is None
+
+    wish = StreamWish(accepted, seen, account.id, notice, admitted)
+    return Response(200, _STREAM_HEAD + _STREAM_ALLOW, stream=wish)
+
+
+def _refusal(bmc: Bmc) -> RedfishError | None:
+    """Why there cannot be one more stream now, None where there can."""
     if not bmc.setting(EVENT_SERVICE, "ServiceEnabled"):
-        raise RedfishError(503, "ServiceDisabled", EVENT_SERVICE)
-    if feed is not None and len(feed.streams) >= bmc.shared.behaviour.stream_limit:
-        raise RedfishError(503, "EventSubscriptionLimitExceeded")
-    return Response(200, _STREAM_HEAD + _STREAM_ALLOW, stream=StreamWish(accepted, seen, account.id, notice))
+        return RedfishError(503, "ServiceDisabled", EVENT_SERVICE)
+    if bmc.feed is not None and len(bmc.feed.streams) >= bmc.shared.behaviour.stream_limit:
+        return RedfishError(503, "EventSubscriptionLimitExceeded")
+    return None
+
+
+def may_read(bmc: Bmc, account_id: str) -> bool:
+    """Whether an account is there and may read events."""
+    account = bmc.accounts.get(account_id)
+    if account is None or not account.usable:
+        return False
+    return privileges.allows(bmc, account, "GET", bmc.tree.nodes[EVENT_SERVICE])
+
+
+def ended_by_write(bmc: Bmc) -> list[Effect]:
+    """The streams that a write took from their readers: whose account is gone, or may not read events any more."""
+    streams = bmc.feed.streams.values() if bmc.feed is not None else ()
+    return [EndStreams(one.id) for one in streams if not may_read(bmc, one.owner)]
 
 
 def _events_lost(bmc: Bmc, moment: Moment) -> Event:

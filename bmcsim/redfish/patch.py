@@ -17,6 +17,7 @@ from bmcsim.redfish.messages import message, vendor_message
 from bmcsim.tree.compile import Node
 from bmcsim.tree.profile import VendorMessage, WritableFacts
 from bmcsim.tree.source import deep_merge
+from bmcsim.tree.template import deeper_than
 
 MAX_PROBLEMS = 64
 MAX_ITEMS = 64
@@ -61,11 +62,7 @@ def _is_too_deep(body: bytes, value: Any) -> bool:
     """Whether a JSON value is nested deeper than MAX_DEPTH: what walks through a body recurses. body: its text."""
     if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
         return False
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        objects = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = [inner for one in objects for inner in one]
-    return bool(level)
+    return deeper_than(MAX_DEPTH, value)
 
 
 class _RepeatedError(Exception):

@@ -1,6 +1,9 @@
 """One request to one BMC: `handle` computes the answer, synchronously and atomically."""
 
+import logging
+import traceback
 from hmac import compare_digest
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -33,6 +36,9 @@ from bmcsim.tree.profile import UploadKind
 JSON_LIMIT = 2 * 1024 * 1024
 METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
+_log = logging.getLogger(__name__)
+_FRAMES = 8
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _METADATA = "/redfish/v1/$metadata"
 _SERVICE_DOCUMENT = "/redfish/v1/odata"
 _OPENAPI = "/redfish/v1/openapi.yaml"
@@ -51,16 +57,18 @@ class BodyPlan(msgspec.Struct, frozen=True):
 def admit(bmc: Bmc, request: Request, length: int | None) -> Response | BodyPlan:
     """Decide from the head alone whether a body is worth reading: 401, 413 and 415 come before its first byte.
 
-    length: Content-Length, None when the body is chunked.
+    length: Content-Length, None when the body is chunked. Never raises, as `handle`.
     """
-    if not bmc.plain and (closed := availability.gate(bmc, request)) is not None:
-        return closed
     try:
+        if not bmc.plain and (closed := availability.gate(bmc, request)) is not None:
+            return closed
         return _admitted(bmc, request, length)
     except auth.LoginRefused as refused:
         return _login_refused(refused)
     except RedfishError as error:
         return error_response(error)
+    except Exception as error:
+        return _failed(bmc, error)
 
 
 def _admitted(bmc: Bmc, request: Request, length: int | None) -> BodyPlan:
@@ -112,16 +120,33 @@ def handle(bmc: Bmc, request: Request) -> Response:
     """The answer of a BMC to a request. Never raises; what it sets in motion is in `Response.actions`.
 
     The first lines are the common case, a plain GET by the caller that the BMC remembers, in the order of `_handle`.
+    An error that nobody foresaw is logged and answered with 500, and what the request changed until then is undone.
     """
-    head = request.head
-    if head.plain and request.method == "GET" and not request.query and bmc.basic_header:
-        node = bmc.tree.nodes.get(request.path)
-        if node is not None and compare_digest(head.authorization, bmc.basic_header):
-            etag, body = bmc.body(node).render(bmc, request.moment)
-            response = Response(200, b"%bETag: %b\r\n" % (node.head, etag), body)
-            return coding.coded(request, response) if head.gzip else response
-    response = _answered(bmc, request) if bmc.plain else _hampered(bmc, request)
-    return coding.coded(request, response) if head.gzip else response
+    head, saved = request.head, None
+    try:
+        if head.plain and request.method == "GET" and not request.query and bmc.basic_header:
+            node = bmc.tree.nodes.get(request.path)
+            if node is not None and compare_digest(head.authorization, bmc.basic_header):
+                etag, body = bmc.body(node).render(bmc, request.moment)
+                response = Response(200, b"%bETag: %b\r\n" % (node.head, etag), body)
+                return coding.coded(request, response) if head.gzip else response
+        if request.method not in _READING:
+            saved = bmc.snapshot()
+        response = _answered(bmc, request) if bmc.plain else _hampered(bmc, request)
+        return coding.coded(request, response) if head.gzip else response
+    except Exception as error:
+        if saved is not None:
+            bmc.forget(saved)
+        return _failed(bmc, error)
+
+
+def _failed(bmc: Bmc, error: Exception) -> Response:
+    """The answer to a request that this program cannot carry out. The log has the way to the place of the error, and
+    not its text, which can repeat what a client sent."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-_FRAMES)
+    way = " > ".join(f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    _log.error("%s: a request failed with %s at %s", bmc.id, type(error).__name__, way)
+    return error_response(RedfishError(500, "InternalError"))
 
 
 def _answered(bmc: Bmc, request: Request) -> Response:
@@ -136,9 +161,15 @@ def _answered(bmc: Bmc, request: Request) -> Response:
 
 
 def _hampered(bmc: Bmc, request: Request) -> Response:
-    """The answer of a BMC that resets or has fault rules: the reset counts first, then the rules, then the rest."""
+    """The answer of a BMC that resets, has limits or fault rules: the reset counts first, then the limits, then the
+    rules, then the rest."""
     if (closed := availability.gate(bmc, request)) is not None:
         return closed
+    load = bmc.load
+    if injection.is_own(request.path):
+        load = None
+    if load is not None and (refused := availability.overload(load, request)) is not None:
+        return refused
     rules, verdict, response = injection.apply_before(bmc.state.faults, request, bmc.identity.seed)
     bmc.count_faults(rules, request.moment)
     if response is None:
@@ -150,6 +181,8 @@ def _hampered(bmc: Bmc, request: Request) -> Response:
         response = availability.slowed(bmc, request, response)
     rules, response = injection.apply_after(bmc.state.faults, verdict, response)
     bmc.count_faults(rules, request.moment)
+    if load is not None:
+        availability.occupy(load, request, response)
     return response
 
 
@@ -179,7 +212,9 @@ def _handle(bmc: Bmc, request: Request) -> Response:
         return _read(bmc, caller, request, node, None)
     response = _other(bmc, caller, request, method, path, node)
     if bmc.listens and not reads and not injection.is_own(path):
-        response.actions = (*response.actions, *events.told_by_write(bmc, request, path, response))
+        # Streams end first: who may not read events any more is not told of that either.
+        ended, told = events.ended_by_write(bmc), events.told_by_write(bmc, request, path, response)
+        response.actions = (*ended, *response.actions, *told)
     return response
 
 

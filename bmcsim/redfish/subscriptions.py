@@ -6,6 +6,7 @@ from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
+import orjson
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.actions import Action, EndStreams
@@ -20,6 +21,8 @@ from bmcsim.tree.compile import Node
 
 _LONGEST_TEXT = 1024
 _LONGEST_HEADER = 8192
+_LARGEST = 16 * 1024
+"""Bytes of a subscription as it is stored. All of them are written with each change of their BMC."""
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}")
 _VALUE = re.compile(r"[ -~\t]*")
 _URI = re.compile(r"[!-~]+")
@@ -74,6 +77,7 @@ def create(bmc: Bmc, node: Node, request: Request) -> Response:
     wanted = Wanted(**lists, origins=origins, subordinate=given.get("SubordinateResources", False))
     owner = auth.authenticate(bmc, request).account.id
     new = _with(Subscription(str(number), given["Destination"], owner=owner, wanted=wanted), given)
+    _check_size(new, given)
     bmc.become(request.moment, subscriptions=(*bmc.state.subscriptions, new), subscriptions_made=number)
     return created(bmc, node, bmc.members(node, request.moment)[new.id], request.moment)
 
@@ -87,7 +91,9 @@ def patch(bmc: Bmc, item: Any, properties: dict[str, Any], request: Request) -> 
     if problems:
         raise PatchRefused(problems)
     if own is not None:
-        bmc.replace_subscription(_with(own, properties), request.moment)
+        changed = _with(own, properties)
+        _check_size(changed, properties)
+        bmc.replace_subscription(changed, request.moment)
     return ()
 
 
@@ -97,6 +103,13 @@ def delete(bmc: Bmc, item: Any, request: Request) -> Response:
         return Response(204, EMPTY_HEAD, actions=[EndStreams(item.id)])
     bmc.drop_subscription(item.id, request.moment)
     return Response(204, EMPTY_HEAD)
+
+
+def _check_size(subscription: Subscription, given: dict[str, Any]) -> None:
+    """Raises RedfishError 400 for a subscription that is too large; it names the largest property."""
+    if len(msgspec.msgpack.encode(subscription)) > _LARGEST:
+        name = max(given, key=lambda one: len(orjson.dumps(given[one])))
+        raise RedfishError(400, "PropertyValueError", name, related=name)
 
 
 def _with(subscription: Subscription, given: dict[str, Any]) -> Subscription:
@@ -129,7 +142,7 @@ def _problems(given: dict[str, Any]) -> Messages:
             yield from _text_problems(name, value)
     destination = given.get("Destination")
     if isinstance(destination, str) and not _is_destination(destination):
-        yield message("PropertyValueFormatError", destination[:64], "Destination", related="Destination")
+        yield message("PropertyValueFormatError", _repeatable(destination), "Destination", related="Destination")
 
 
 def _text_problems(name: str, value: Any) -> Messages:
@@ -139,24 +152,32 @@ def _text_problems(name: str, value: Any) -> Messages:
         return
     for text in texts:
         if len(text) > _LONGEST_TEXT:
-            yield message("StringValueTooLong", text[:64], str(_LONGEST_TEXT), related=name)
+            yield message("StringValueTooLong", _repeatable(text), str(_LONGEST_TEXT), related=name)
         elif name in _CHOICES and text not in _CHOICES[name]:
             yield message("PropertyValueNotInList", text[:64], name, related=name)
 
 
+def _repeatable(text: str) -> str:
+    """What a refusal repeats of a text: nothing of one that may hold user information (RFC 3986 3.2.1)."""
+    return "(hidden)" if "@" in text else text[:64]
+
+
 def _is_destination(text: str) -> bool:
-    """Whether a text is an absolute http or https URI."""
+    """Whether a text is an absolute http or https URI, without user information: HttpHeaders have what a listener
+    wants to know, and are never shown."""
     if len(text) > _LONGEST_TEXT or _URI.fullmatch(text) is None:
         return False
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return usable and "@" not in parts.netloc
     except ValueError:
         return False
 
 
 def _header_problems(value: Any) -> Messages:
-    """HttpHeaders is a list of objects: name -> value. No value is repeated, since it may be a secret."""
+    """HttpHeaders is a list of objects: name -> value. Nothing is repeated that may be a secret: no value, and no name
+    that is none."""
     if not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
         yield message("PropertyValueTypeError", "(hidden)", "HttpHeaders", related="HttpHeaders")
         return
@@ -167,9 +188,9 @@ def _header_problems(value: Any) -> Messages:
     for name, text in pairs:
         if not isinstance(text, str):
             yield message("PropertyValueTypeError", "(hidden)", "HttpHeaders", related="HttpHeaders")
-        elif _NAME.fullmatch(name) is None or name.lower() in _NOT_THEIRS:
-            yield message("PropertyValueFormatError", name[:64], "HttpHeaders", related="HttpHeaders")
-        elif len(text) > _LONGEST_HEADER or _VALUE.fullmatch(text) is None:
+        elif name.lower() in _NOT_THEIRS:
+            yield message("PropertyValueFormatError", name, "HttpHeaders", related="HttpHeaders")
+        elif _NAME.fullmatch(name) is None or len(text) > _LONGEST_HEADER or _VALUE.fullmatch(text) is None:
             yield message("PropertyValueFormatError", "(hidden)", "HttpHeaders", related="HttpHeaders")
 
 

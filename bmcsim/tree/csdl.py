@@ -86,7 +86,7 @@ def _definition(path: str, whole: str, element: ElementTree.Element) -> Definiti
             properties[one.get("Name", "")] = Property(collection[1] if collection else type_, bool(collection), link)
     try:
         patterns = tuple(re.compile(text) for text in _name_patterns(element))
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ProfileError(f"{path}: {whole}: {_PATTERNS}: {error}") from error
     return Definition(element.get("BaseType", ""), element.get("Abstract") == "true", properties, patterns)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from bmcsim.tree.source import ProfileError
-from bmcsim.tree.template import literal
+from bmcsim.tree.source import ProfileError, files_of
+from bmcsim.tree.template import deeper_than, literal
 
 RegistryFiles = Mapping[str, dict[str, Any]]
 """Registry with its whole version (Base.1.22.1) -> content of its file."""
@@ -19,18 +19,21 @@ RegistryFiles = Mapping[str, dict[str, Any]]
 LIMIT = 4 * 1024 * 1024
 """Bytes of one file."""
 
+_DEPTH = 32
+"""Objects and arrays in each other; a registry has six."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*\.\d+\.\d+\.\d+")
 
 
 def read(folder: Path) -> RegistryFiles:
     """The registries of a folder: files NAME.MAJOR.MINOR.PATCH.json with a MessageRegistry in them; others are left
-    alone, and so is what a link leads to elsewhere. Raises ProfileError for a registry that cannot be used."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.json")):
-        name = path.stem
-        if _NAME.fullmatch(name) and path.is_file() and path.resolve().parent == folder.resolve():
-            found[name] = _content(path, name)
-    return found
+    alone, and so is what a link leads to elsewhere. Raises ProfileError for a folder or a registry that cannot be
+    used."""
+    return {path.stem: _content(path, path.stem) for path in sorted(files_of(folder, _is_registry))}
+
+
+def _is_registry(name: str) -> bool:
+    return name.endswith(".json") and _NAME.fullmatch(name.removesuffix(".json")) is not None
 
 
 def _content(path: Path, name: str) -> dict[str, Any]:
@@ -45,6 +48,8 @@ def _content(path: Path, name: str) -> dict[str, Any]:
     named = f"{content.get('RegistryPrefix')}.{content.get('RegistryVersion')}" if isinstance(content, dict) else ""
     if named != name or not str(content.get("@odata.type")).startswith("#MessageRegistry."):
         raise ProfileError(f"{path}: is not the message registry {name}")
+    if deeper_than(_DEPTH, content):
+        raise ProfileError(f"{path}: has more than {_DEPTH} objects and arrays in each other")
     checked: dict[str, Any] = literal(content)
     return {**checked, "@odata.type": str(content["@odata.type"])}
 

@@ -13,7 +13,7 @@ import orjson
 
 from bmcsim.tree import csdl, json_schema
 from bmcsim.tree.csdl import Document, Schemas
-from bmcsim.tree.source import ProfileError
+from bmcsim.tree.source import ProfileError, files_of
 
 LIMIT = 4 * 1024 * 1024
 """Bytes of one file."""
@@ -41,14 +41,11 @@ class SchemaFiles:
     """The JSON schemas and CSDL files of an operator's folder. One that no profile uses is not read."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises ProfileError for a folder that has too many files."""
+        """Raises ProfileError for a folder that cannot be read, or has too many files."""
         self._paths: dict[str, Path] = {}
         self._contents: dict[str, bytes] = {}
-        for path in [path for inner in FOLDERS if (folder / inner).is_dir() for path in (folder / inner).iterdir()]:
-            wanted = _JSON.fullmatch(path.name) or _CSDL.fullmatch(path.name)
-            # A link out of the folder could lead anywhere.
-            if wanted and path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-                self._paths.setdefault(path.name, path)
+        for path in [path for inner in FOLDERS for path in files_of(folder, _is_schema, inner)]:
+            self._paths.setdefault(path.name, path)
             if len(self._paths) > MOST:
                 raise ProfileError(f"{folder}: has more than {MOST} schema files")
 
@@ -63,6 +60,10 @@ class SchemaFiles:
             (_check_json if name.endswith(".json") else _check_csdl)(path, data)
             self._contents[name] = data
         return self._contents[name]
+
+
+def _is_schema(name: str) -> bool:
+    return (_JSON.fullmatch(name) or _CSDL.fullmatch(name)) is not None
 
 
 def _read(path: Path) -> bytes:
@@ -107,7 +108,10 @@ def vendors(folders: Iterable[Path]) -> tuple[Document, ...]:
     documents: list[Document] = []
     owners: dict[str, Path] = {}
     for _, path in sorted(found.items()):
-        facts = path.stat()
+        try:
+            facts = path.stat()
+        except OSError as error:
+            raise ProfileError(f"{path}: cannot be read: {error.strerror}") from error
         document = _document(path, facts.st_mtime_ns, facts.st_size)
         for namespace in document.namespaces:
             if owners.setdefault(namespace, path) is not path:

@@ -1,15 +1,20 @@
 """YAML with line numbers, so that an error in a profile names its place."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 MAX_BYTES = 4 * 1024 * 1024
+MAX_DEPTH = 64
+"""Mappings and sequences in each other in a YAML file."""
 
 Path_ = tuple[str | int, ...]
+
+_WHOLE = range(-(2**63), 2**64)
+"""Whole numbers that JSON texts can have here."""
 
 
 class ProfileError(Exception):
@@ -59,10 +64,12 @@ class Source:
 
     def _value(self, loader: Any, node: yaml.Node, where: Path_) -> Any:
         self._lines[where] = node.start_mark.line + 1
+        if len(where) > MAX_DEPTH:
+            raise self.error(where, f"is in more than {MAX_DEPTH} others; the file must not be nested as deeply")
         if isinstance(node, yaml.MappingNode):
             mapping: dict[str, Any] = {}
             for key_node, value_node in node.value:
-                key = loader.construct_object(key_node)
+                key = self._scalar(loader, key_node, where)
                 if not isinstance(key, str):
                     raise self.error(
                         where, f"the key {key!r} must be text; put it in quotes", key_node.start_mark.line + 1
@@ -74,7 +81,17 @@ class Source:
             return mapping
         if isinstance(node, yaml.SequenceNode):
             return [self._value(loader, item, (*where, index)) for index, item in enumerate(node.value)]
-        return loader.construct_object(node)
+        return self._scalar(loader, node, where)
+
+    def _scalar(self, loader: Any, node: yaml.Node, where: Path_) -> Any:
+        try:
+            value = loader.construct_object(node)
+        except ValueError:
+            # More digits than Python reads.
+            value = _WHOLE.stop
+        if isinstance(value, int) and value not in _WHOLE:
+            raise self.error(where, "must be a number of at most 64 bits", node.start_mark.line + 1)
+        return value
 
     def line(self, where: Path_) -> int:
         """The line of the value at a path, or of its nearest known parent."""
@@ -86,6 +103,22 @@ class Source:
         """A ProfileError about the value at a path."""
         path = ".".join(str(step) for step in where) or "(top)"
         return ProfileError(f"{self.path}:{line or self.line(where)}: {path}: {message}")
+
+
+def files_of(folder: Path, wanted: Callable[[str], bool], inner: str = "") -> list[Path]:
+    """The files of a folder of an operator, or of one inside it, that have such names; [] where that is not there.
+
+    A link that leads out of the folder is left alone. Raises ProfileError for a folder that cannot be read.
+    """
+    place = folder / inner
+    try:
+        return [
+            path
+            for path in (place.iterdir() if place.is_dir() else ())
+            if wanted(path.name) and path.is_file() and path.resolve().is_relative_to(folder.resolve())
+        ]
+    except OSError as error:
+        raise ProfileError(f"{place}: cannot be read: {error.strerror}") from error
 
 
 def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

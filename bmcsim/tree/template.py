@@ -38,6 +38,15 @@ def literal(value: Any) -> Any:
     return [literal(item) for item in value] if isinstance(value, list) else value
 
 
+def deeper_than(levels: int, value: Any) -> bool:
+    """Whether a JSON value has more objects and arrays in each other than what walks through it should recurse."""
+    level = [value]
+    for _ in range(levels):
+        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [inner for one in inside for inner in one]
+    return any(isinstance(one, dict | list) for one in level)
+
+
 class TemplateError(Exception):
     """A template is wrong; the text says how."""
 
@@ -167,6 +176,8 @@ class Body:
                     raise TemplateError("a text has a NUL character")
                 return _HOLE.sub(mark, value) if "${" in value else value
             if isinstance(value, dict):
+                if any("\0" in key for key in value):
+                    raise TemplateError("a name has a NUL character")
                 return {key: marked(item) for key, item in value.items()}
             if isinstance(value, list):
                 return [marked(item) for item in value]

@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first run; each run has the next one")
     arguments = parser.parse_args()
     # uvicorn tells of tasks that end with their connection.
-    logging.disable(logging.CRITICAL)
+    logging.disable(logging.WARNING)
     return int(uvloop.run(_run(arguments.kind or "handle", arguments.seed, arguments.cases)) > 0)
 
 

@@ -13,6 +13,7 @@ import orjson
 from bmcsim.tree.compile import Action, Node
 from bmcsim.tree.profile import ParameterFacts, WritableFacts
 from tests.conftest import PASSWORD, Client, basic
+from tests.fuzz.der import odd_pem
 
 METHODS = ("GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS")
 DOCUMENTS = ("/redfish", "/redfish/v1/odata", "/redfish/v1/$metadata", "/redfish/v1/openapi.yaml")
@@ -201,6 +202,7 @@ class Asker:
             self._action,
             self._create,
             self._item,
+            self._certificate,
             self._anything,
         )
         made = self._random.choice(kinds)()
@@ -268,6 +270,20 @@ class Asker:
         uri = f"{node.container}/{self._random.choice(ids)}"
         method = self._one(("GET", "PATCH", "PATCH", "DELETE", "POST"))
         return Ask(method, uri, self._fields(), self._members_body(node) if method in ("PATCH", "POST") else b"")
+
+    def _certificate(self) -> Ask:
+        """What installs a certificate whose fields are odd, or puts it in the place of another one."""
+        bmc, random = self._client.bmc, self._random
+        if not bmc.tree.certificates:
+            return self._read()
+        collection = random.choice(list(bmc.tree.certificates))
+        body: dict[str, Any] = {"CertificateString": odd_pem(random), "CertificateType": self._one(("PEM", "PEMchain"))}
+        replacing = [uri for uri, action in bmc.tree.actions.items() if "CertificateUri" in action.parameters]
+        if not replacing or random.random() < 0.5:
+            return Ask("POST", collection, self._fields(), self._spoilt(body))
+        present = list(bmc.members(bmc.tree.items[collection], self._client.clock.now())) or ["1"]
+        body["CertificateUri"] = {"@odata.id": f"{collection}/{random.choice(present)}"}
+        return Ask("POST", random.choice(replacing), self._fields(), self._spoilt(body))
 
     def _anything(self) -> Ask:
         method = self._one((*METHODS, *_ODD_METHODS))

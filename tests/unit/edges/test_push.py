@@ -129,6 +129,49 @@ async def test_there_is_a_bound_for_all_queues_together(network: Network, monkey
     assert network.counts == (6, 0, 2)
 
 
+async def test_large_payloads_wait_only_as_far_as_their_bytes_go(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "QUEUE_BYTES", 10)
+    one = network.subscribe()
+    network.hold = asyncio.Event()
+    network.push(one, b"first")
+    while not network.sent:
+        await asyncio.sleep(0)
+    network.push(one, b"aaaa", b"bbbb", b"cc", b"dddddd", b"e" * 50)
+    assert [waiting.payload for waiting in network.pusher._queues[network.bmc.id, one.id]] == [b"e" * 50]
+    network.push(one, b"ffff", b"gggggg", b"h")
+    network.hold.set()
+    await network.idle()
+    assert network.payloads == [b"first", b"gggggg", b"h"]
+    assert network.counts == (3, 0, 6)
+    assert (network.pusher._on_their_way, network.pusher._bytes) == (0, 0)
+
+
+async def test_there_is_a_bound_for_the_bytes_of_all_queues_together(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "MOST_BYTES", 10)
+    every = [network.subscribe() for _ in range(3)]
+    for one in every:
+        network.push(one, b"xxxx")
+    await network.idle()
+    assert network.counts == (2, 0, 1)
+    network.push(every[0], b"x" * 11)
+    network.push(every[0], b"x" * 10)
+    await network.idle()
+    assert network.counts == (3, 0, 2)
+
+
+async def test_what_is_given_up_gives_its_bytes_back(network: Network) -> None:
+    network.hold = asyncio.Event()
+    network.push(network.subscribe(), b"1", b"2")
+    while not network.sent:
+        await asyncio.sleep(0)
+    await network.pusher.close()
+    assert network.pusher._bytes == 0
+
+
 @pytest.mark.parametrize("outcome", [500, 301, 404, OSError("x"), TimeoutError("x")])
 async def test_what_does_not_arrive_is_sent_again(network: Network, outcome: int | OSError) -> None:
     one = network.subscribe()
@@ -296,10 +339,42 @@ async def test_of_a_name_with_several_addresses_an_allowed_one_is_dialled(
         return [(0, 0, 0, "", (address, port)) for address in ("192.168.1.50", "fe80::1%eth0", "127.0.0.7")]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    network = Network(network.client, nets("127.0.0.0/8", "10.0.0.0/8"))
     network.push(network.subscribe("http://both.example/"), b"1")
     await network.idle()
     ((target, _),) = network.sent
     assert (target.host, str(target.address)) == ("both.example", "127.0.0.7")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "asks"),
+    [
+        (LOOPBACK, "name.example", False),
+        (LOOPBACK, "localhost", True),
+        (LOOPBACK, "LocalHost", True),
+        (LOOPBACK, "127.0.0.1", False),
+        ((), "name.example", False),
+        (nets("127.0.0.0/8", "10.0.0.0/8"), "name.example", True),
+        (nets("0.0.0.0/0"), "name.example", True),
+    ],
+)
+async def test_names_are_looked_up_only_where_more_than_loopback_is_allowed(
+    network: Network, monkeypatch: pytest.MonkeyPatch, allowed: Networks, host: str, asks: bool
+) -> None:
+    """The query itself would leave the machine, and say where to."""
+    asked: list[bool] = []
+
+    async def resolve(*_all: Any, flags: int = 0, **_others: Any) -> list[Any]:
+        asked.append(not flags & socket.AI_NUMERICHOST)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    network = Network(network.client, allowed)
+    settings(network, 0, 1)
+    network.push(network.subscribe(f"http://{host}/"), b"1")
+    await network.idle()
+    assert asked == [asks]
+    assert network.counts == (0, 1, 1)
 
 
 async def test_a_name_that_is_not_resolved_in_time_is_a_failure(
@@ -311,6 +386,7 @@ async def test_a_name_that_is_not_resolved_in_time_is_a_failure(
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
     monkeypatch.setattr(push, "_RESOLVE_TIMEOUT", 0.01)
+    network = Network(network.client, nets("127.0.0.0/8", "10.0.0.0/8"))
     settings(network, 0, 1)
     network.push(network.subscribe("http://slow.example/"), b"1")
     await network.idle()

@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from random import Random
 from typing import Any
 
 import msgspec
+import orjson
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from bmcsim.machine import certificates
 from bmcsim.machine.certificates import Unusable
 from tests.certificates import Made, make
+from tests.fuzz.der import odd_pem, pem
 
 SEED = bytes(range(32))
 WHO = b'{"subject":{"CommonName":"idrac-1","Organization":"Example","Country":"US"},"names":["idrac-1","192.0.2.7"]}'
@@ -270,3 +273,31 @@ def test_a_certificate_is_stored_with_its_key() -> None:
     one = certificates.Certificate("1", "/c", "text", "PEM", b"key")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(one), type=certificates.Certificate) == one
     assert one.uri == "/c/1"
+
+
+@pytest.mark.parametrize("number", [b"\x85", b"\x80"])
+def test_a_negative_serial_number_is_refused(number: bytes) -> None:
+    """RFC 5280 4.1.2.2."""
+    text = certificates.made(SEED, WHO)
+    certificate = load(text)
+    serial = certificate.serial_number.to_bytes((certificate.serial_number.bit_length() + 8) // 8)
+    der = certificate.public_bytes(serialization.Encoding.DER)
+    assert serial in der
+    odd = der.replace(serial, (number * 20)[: len(serial)])
+    assert load(pem("CERTIFICATE", der)).serial_number == certificate.serial_number
+    for reader in (certificates.shown, lambda one: certificates.read(one, "PEM")):
+        with pytest.raises(Unusable) as refused:
+            reader(pem("CERTIFICATE", odd))
+        assert refused.value.args == ("CertificateString",)
+
+
+@given(st.randoms(use_true_random=False))
+def test_a_certificate_of_odd_fields_is_shown_or_unusable(random: Random) -> None:
+    text = odd_pem(random)
+    try:
+        only, key = certificates.read(text, "PEM")
+    except Unusable:
+        return
+    shown = certificates.shown(only)
+    assert orjson.loads(orjson.dumps(msgspec.structs.asdict(shown)))
+    assert not key or certificates.read(only + text.partition("-----END CERTIFICATE-----\n")[2], "PEM") == (only, key)

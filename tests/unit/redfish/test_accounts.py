@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -657,3 +658,86 @@ def test_failures_of_a_disabled_account_are_not_counted_for_it(guarded: Client) 
     lock(guarded, times=9)
     guarded.request("PATCH", f"{ACCOUNTS}/ann", {"Enabled": True})
     assert status(guarded) == 200
+
+
+# what a lock is after a change that was not made
+
+
+LOST = {"id": "x", "selector": {"OdataId": f"{ACCOUNTS}/**"}, "action": "LostWrite"}
+
+
+@pytest.mark.parametrize(
+    ("method", "body"), [("PATCH", {"Locked": False}), ("PATCH", {"UserName": "bea"}), ("DELETE", None)]
+)
+def test_a_lost_write_unlocks_nobody(guarded: Client, method: str, body: Any) -> None:
+    lock(guarded)
+    assert guarded.request("POST", "/Injection/rules", LOST).status == 200
+    assert guarded.request(method, f"{ACCOUNTS}/ann", body).status == 204
+    assert guarded.get(f"{ACCOUNTS}/ann")["Locked"] is True
+    assert status(guarded) == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [("PATCH", {"Locked": False, "RoleId": "Operator"}), ("PATCH", {"Locked": False}), ("DELETE", {})],
+)
+def test_a_change_that_is_undone_unlocks_nobody(guarded: Client, method: str, body: Any) -> None:
+    lock(guarded)
+    guarded.bmc.committed()
+    actions_of(guarded, method, f"{ACCOUNTS}/ann", body)
+    before = guarded.bmc.committed()
+    assert before is not None
+    guarded.bmc.restore(before)
+    assert guarded.get(f"{ACCOUNTS}/ann")["Locked"] is True
+    assert status(guarded) == 401
+
+
+def test_the_answer_to_unlocking_has_the_entity_tag_of_an_unlocked_account(guarded: Client) -> None:
+    lock(guarded)
+    response = guarded.request("PATCH", f"{ACCOUNTS}/ann", {"Locked": False})
+    assert header(response, "ETag") == guarded.get(f"{ACCOUNTS}/ann")["@odata.etag"]
+
+
+def test_an_account_is_locked_and_unlocked_again_and_again(guarded: Client) -> None:
+    for _ in range(3):
+        lock(guarded)
+        assert status(guarded) == 401
+        assert guarded.request("PATCH", f"{ACCOUNTS}/ann", {"Locked": False}).status == 204
+        assert status(guarded) == 200
+
+
+def test_failures_of_accounts_that_are_gone_are_not_kept(guarded: Client) -> None:
+    for _ in range(9):
+        lock(guarded, times=1)
+        assert guarded.request("DELETE", f"{ACCOUNTS}/ann").status == 204
+        add(guarded)
+    lock(guarded, "root", times=1)
+    failed = guarded.bmc.failed_logins
+    assert failed is not None
+    assert len(failed._of) <= len(guarded.bmc.accounts.accounts)
+
+
+def test_a_renamed_account_keeps_its_subscriptions_and_they_do_not_stay_with_the_name(guarded: Client) -> None:
+    wish = {"Destination": "http://127.0.0.1/", "Protocol": "Redfish"}
+    ann = basic("ann", "Secret-ann")
+    assert guarded.request("POST", "/redfish/v1/EventService/Subscriptions", wish).status == 201
+    one = guarded.bmc.state.subscriptions[0]
+    owned = (msgspec.structs.replace(one, owner="ann"), msgspec.structs.replace(one, id="2"))
+    guarded.bmc.become(guarded.clock.now(), subscriptions=owned)
+    assert guarded.request("PATCH", f"{ACCOUNTS}/ann", {"UserName": "bea"}).status == 204
+    assert [one.owner for one in guarded.bmc.state.subscriptions] == ["bea", "root"]
+    add(guarded)
+    path = "/redfish/v1/EventService/Subscriptions/1"
+    assert guarded.request("DELETE", path, authorization=ann).status == 403
+    assert guarded.request("DELETE", path, authorization=basic("bea", "Secret-ann")).status == 204
+
+
+def test_sessions_of_an_account_that_was_never_stored_end(dpu: Client) -> None:
+    before = dpu.bmc.state
+    add(dpu)
+    login(dpu, "ann", "Secret-ann")
+    own, _ = login(dpu)
+    dpu.bmc.restore(before)
+    dpu.bmc.end_orphans()
+    assert [one.user for one in dpu.bmc.live_sessions(dpu.clock.now()).values()] == ["root"]
+    assert dpu.request("GET", SYSTEM, authorization=b"", token=own).status == 200

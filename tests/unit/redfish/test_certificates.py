@@ -6,13 +6,14 @@ import msgspec
 import orjson
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 
 from bmcsim.machine.state import Row, decode, encode
 from bmcsim.redfish.certificates import TEXT_LIMIT
 from bmcsim.redfish.exchange import Response
 from tests.certificates import make, signed
 from tests.conftest import Client, header, make_client, message_ids
+from tests.fuzz.der import pem
 
 SERVICE = "/redfish/v1/CertificateService"
 REPLACE = f"{SERVICE}/Actions/CertificateService.ReplaceCertificate"
@@ -345,3 +346,14 @@ def test_only_who_configures_the_manager_sees_and_replaces_certificates(dpu: Cli
     assert replace(dpu, made.text + made.key_text).status == 403
     assert requested(dpu).status == 403
     assert install(dpu, made.text).status == 403
+
+
+def test_a_certificate_with_a_negative_serial_number_is_refused_and_nothing_changes(dpu: Client) -> None:
+    made = make()
+    der = made.certificate.public_bytes(serialization.Encoding.DER)
+    number = made.certificate.serial_number.to_bytes((made.certificate.serial_number.bit_length() + 8) // 8)
+    text = pem("CERTIFICATE", der.replace(number, b"\x85" + number[1:]))
+    before = dpu.bmc.state
+    for response in (install(dpu, text), replace(dpu, text + made.key_text)):
+        assert response.status == 400
+    assert dpu.bmc.state is before

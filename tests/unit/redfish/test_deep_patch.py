@@ -9,7 +9,7 @@ import pytest
 from bmcsim.redfish import deep_patch
 from bmcsim.tree.profile import Account, DeepSupport
 from tests.conftest import Client, basic, header, message_ids
-from tests.unit.redfish.conftest import ACCOUNTS, FACTORY, OWN, PROTOCOL, SYSTEM, dpu_with
+from tests.unit.redfish.conftest import ACCOUNT_SERVICE, ACCOUNTS, FACTORY, OWN, PROTOCOL, SYSTEM, dpu_with
 from tests.unit.redfish.test_patch import info
 
 MANAGER = PROTOCOL.rpartition("/")[0]
@@ -222,3 +222,52 @@ def test_what_an_element_names_may_be_no_uri_at_all(named: Any) -> None:
     response = client.request("PATCH", SYSTEM, {"BootOptions": {"Members": [{"@odata.id": named, **OFF}]}})
     assert response.status == 400
     assert enabled(client)
+
+
+def test_a_refused_change_unlocks_no_account() -> None:
+    """An account is unlocked, and a later part of the same request is refused."""
+    client = deep(accounts=[Account("root", "root", "x"), Account("ann", "ann", "x")])
+    policy = {"AccountLockoutThreshold": 1, "AccountLockoutDuration": 60}
+    assert client.request("PATCH", ACCOUNTS.rpartition("/")[0], policy).status == 204
+    assert client.request("GET", SYSTEM, authorization=basic("ann", "wrong")).status == 401
+    uri = f"{ACCOUNTS}/ann"
+    body = {"Accounts": {"Members": [link(uri, Locked=False), link(OWN, RoleId="nonsense")]}}
+    assert client.request("PATCH", ACCOUNTS.rpartition("/")[0], body).status == 400
+    assert client.get(uri)["Locked"] is True
+    body["Accounts"]["Members"][1] = link(OWN)
+    assert client.request("PATCH", ACCOUNTS.rpartition("/")[0], body).status == 204
+    assert client.get(uri)["Locked"] is False
+
+
+NAMED_TWICE: list[tuple[str, dict[str, Any], str]] = [
+    (SYSTEM, {"Boot": {"BootOptions": {"Members": [OFF, link(OPTION, BootOptionEnabled=True)]}}},
+     "#/Boot/BootOptions/Members/1"),
+    (ACCOUNT_SERVICE, {"Accounts": {"Members": [link(OWN, UserName="one"), link(OWN, RoleId="Operator")]}},
+     "#/Accounts/Members/1"),
+    (ACCOUNT_SERVICE, {"MinPasswordLength": 9, "Accounts": {"Members": [link(OWN, UserName="one"), link(OWN, Id="x")]}},
+     "#/Accounts/Members/1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("uri", "body", "related"), NAMED_TWICE)
+def test_a_resource_that_is_named_twice_is_refused(uri: str, body: dict[str, Any], related: str) -> None:
+    """Of the two changes one would be lost."""
+    client = deep(accounts=[Account("root", "root", "x"), Account("op", "op", "x", "Operator")])
+    before = client.bmc.state
+    response = client.request("PATCH", uri, body)
+    assert (response.status, message_ids(response), client.bmc.state) == (400, ["PropertyDuplicate"], before)
+    assert info(response)[0]["RelatedProperties"] == [related]
+
+
+def test_a_resource_that_links_to_itself_is_changed_once() -> None:
+    client = deep(resources={SECURE: {"Sub": {"@odata.id": SECURE}}})
+    before = client.bmc.state
+    response = client.request("PATCH", SECURE, {"SecureBootEnable": True, "Sub": {"SecureBootEnable": False}})
+    assert (response.status, message_ids(response), client.bmc.state) == (400, ["PropertyDuplicate"], before)
+
+
+def test_a_resource_may_be_named_twice_where_one_of_the_two_changes_nothing() -> None:
+    client = deep()
+    members = [link(OPTION), link(OPTION, **OFF)]
+    assert client.request("PATCH", SYSTEM, {"Boot": {"BootOptions": {"Members": members}}}).status == 204
+    assert not enabled(client)

@@ -11,7 +11,7 @@ from bmcsim.machine.events import Event, Numbered, StreamWish, Subscription
 from bmcsim.redfish.events import payload, sse
 from bmcsim.redfish.exchange import Response
 from tests.conftest import PASSWORD, Client, header, make_client, message_ids, with_facts, with_faults
-from tests.unit.redfish.conftest import ACCOUNTS, SESSIONS, as_edge, dpu_with
+from tests.unit.redfish.conftest import ACCOUNTS, ROLES, SESSIONS, as_edge, dpu_with
 from tests.unit.redfish.test_subscriptions import SERVICE, SUBSCRIPTIONS, account, subscribe
 
 SUBMIT = f"{SERVICE}/Actions/EventService.SubmitTestEvent"
@@ -264,6 +264,83 @@ def test_a_delete_that_a_fault_loses_ends_no_stream(dpu: Client) -> None:
     assert dpu.request("DELETE", f"{SUBSCRIPTIONS}/SSE1").status < 300
     assert dpu.bmc.feed is not None
     assert dpu.bmc.feed.streams
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        ("DELETE", None),
+        ("PATCH", {"Enabled": False}),
+        ("PATCH", {"UserName": "bea"}),
+        ("PATCH", {"RoleId": "Blind"}),
+    ],
+)
+def test_a_stream_ends_with_what_its_reader_may_read(dpu: Client, method: str, body: Any) -> None:
+    assert dpu.request("POST", ROLES, {"RoleId": "Blind", "AssignedPrivileges": ["ConfigureSelf"]}).status == 201
+    hub = Hub(dpu.clock)
+    dpu.driver.emit = hub.emit
+    reader = account(dpu, "reader", "ReadOnly")
+    theirs = dpu.bmc.open_stream(wish_of(dpu, authorization=reader), "", dpu.clock.now())
+    own = dpu.bmc.open_stream(wish_of(dpu), "", dpu.clock.now())
+    ended: list[str] = []
+    theirs.ended, own.ended = lambda: ended.append("theirs"), lambda: ended.append("own")
+    theirs.woken = lambda: ended.append("told")
+    assert dpu.request(method, f"{ACCOUNTS}/reader", body).status == 204
+    assert ended == ["theirs"]
+    assert dpu.bmc.feed is not None
+    assert list(dpu.bmc.feed.streams) == ["SSE2"]
+    assert own.take()
+    account(dpu, "reader2", "ReadOnly")
+    assert ended == ["theirs"]
+
+
+def test_a_stream_ends_when_its_readers_role_loses_the_right(dpu: Client) -> None:
+    assert dpu.request("POST", ROLES, {"RoleId": "Mine", "AssignedPrivileges": ["Login"]}).status == 201
+    reader = account(dpu, "reader", "Mine")
+    dpu.bmc.open_stream(wish_of(dpu, authorization=reader), "", dpu.clock.now())
+    assert dpu.bmc.feed is not None
+    assert dpu.request("PATCH", f"{ACCOUNTS}/reader", {"Password": "Secret-2"}).status == 204
+    assert dpu.bmc.feed.streams
+    assert dpu.request("PATCH", f"{ROLES}/Mine", {"AssignedPrivileges": ["ConfigureSelf"]}).status == 204
+    assert not dpu.bmc.feed.streams
+
+
+def test_a_stream_of_an_account_that_was_never_stored_ends(dpu: Client) -> None:
+    before = dpu.bmc.state
+    reader = account(dpu, "reader", "ReadOnly")
+    dpu.bmc.open_stream(wish_of(dpu, authorization=reader), "", dpu.clock.now())
+    dpu.bmc.open_stream(wish_of(dpu), "", dpu.clock.now())
+    dpu.bmc.restore(before)
+    dpu.bmc.end_orphans()
+    assert dpu.bmc.feed is not None
+    assert list(dpu.bmc.feed.streams) == ["SSE2"]
+
+
+def test_a_wish_is_admitted_as_long_as_a_new_one_would_be(dpu: Client) -> None:
+    with_facts(dpu, stream_limit=1)
+    reader = account(dpu, "reader", "ReadOnly")
+    wish = wish_of(dpu, authorization=reader)
+    assert wish.admitted()
+    stream = dpu.bmc.open_stream(wish_of(dpu), "", dpu.clock.now())
+    assert not wish.admitted()
+    stream.close()
+    assert wish.admitted()
+    for enabled in (False, True):
+        dpu.request("PATCH", SERVICE, {"ServiceEnabled": enabled})
+        assert wish.admitted() is enabled
+    dpu.request("DELETE", f"{ACCOUNTS}/reader")
+    assert not wish.admitted()
+    dpu.request("POST", ACCOUNTS, {"UserName": "reader", "Password": "Other-1", "RoleId": "ReadOnly"})
+    assert not wish.admitted()
+
+
+def test_a_wish_does_not_outlive_a_reset_of_the_bmc(dpu: Client) -> None:
+    wish = wish_of(dpu)
+    dpu.driver.execute(dpu.bmc, dpu.bmc.reset_bmc(dpu.clock.now()))
+    assert not wish.admitted()
+    dpu.advance(3600)
+    assert not wish.admitted()
+    assert wish_of(dpu).admitted()
 
 
 # test events

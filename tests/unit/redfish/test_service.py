@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from bmcsim.redfish import auth, patch, writes
 from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.service import JSON_LIMIT, BodyPlan, admit
 from tests.conftest import PASSWORD, Client, header, make_client, message_ids
@@ -420,3 +421,68 @@ def test_a_lost_login_and_a_lost_logout_did_not_happen(dpu: Client) -> None:
     for response, status in ((kept, 200), (login, 401)):
         token = (header(response, "X-Auth-Token") or "").encode()
         assert dpu.request("GET", SYSTEM, authorization=b"", token=token).status == status
+
+
+# errors that nobody foresaw
+
+
+def failing(text: str) -> Any:
+    """A function that fails with words of the client's in its error, as many errors have them."""
+
+    def fail(*_arguments: Any) -> Any:
+        raise KeyError(text)
+
+    return fail
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_an_error_that_nobody_foresaw_is_500_and_its_place_is_logged_without_words_of_the_request(
+    dpu: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, plain: bool
+) -> None:
+    if not plain:
+        rule = {"id": "r", "selector": {"OdataId": "/redfish/v1/Nope"}, "action": "Close"}
+        assert dpu.request("POST", "/Injection/rules", rule).status < 300
+    assert dpu.bmc.plain == plain
+    monkeypatch.setattr(writes, "carry_out", failing("s3cret"))
+    response = dpu.request("PATCH", PROTOCOL, {"HostName": "s3cret"})
+    assert (response.status, message_ids(response)) == (500, ["InternalError"])
+    assert b"s3cret" not in response.body
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert dpu.bmc.id in said
+    assert "KeyError" in said
+    assert said.endswith(" fail")
+    assert "test_service.py:" in said
+    assert "s3cret" not in caplog.text
+    assert PROTOCOL not in caplog.text
+
+
+def test_an_error_undoes_what_the_request_changed_until_then(
+    dpu: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    login(dpu)
+    before, sessions = dpu.bmc.state, dpu.get(SESSIONS)["Members"]
+    monkeypatch.setattr(patch, "written", failing("x"))
+    change = {"Boot": {"BootSourceOverrideTarget": "Pxe"}}
+    assert dpu.request("PATCH", SYSTEM, change).status == 500
+    assert dpu.bmc.state == before
+    assert dpu.bmc.uncommitted is None
+    assert dpu.get(SESSIONS)["Members"] == sessions
+    monkeypatch.undo()
+    assert dpu.request("PATCH", SYSTEM, change).status < 300
+    assert dpu.bmc.state != before
+
+
+def test_an_error_in_the_short_way_or_before_a_body_is_500_too(
+    dpu: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dpu.get(SYSTEM)
+    assert as_edge(dpu, "GET", SYSTEM, authorization=dpu.authorization).status == 200
+    monkeypatch.setattr(type(dpu.bmc), "body", failing("x"))
+    assert as_edge(dpu, "GET", SYSTEM, authorization=dpu.authorization).status == 500
+    monkeypatch.setattr(auth, "authenticate", failing("x"))
+    head = head_of({b"authorization": dpu.authorization, b"content-type": b"application/json"})
+    refused = admit(dpu.bmc, Request("POST", SESSIONS + "x", dpu.clock.now(), head), 10)
+    assert isinstance(refused, Response)
+    assert refused.status == 500
+    assert len(caplog.records) == 2

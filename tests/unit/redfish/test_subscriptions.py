@@ -133,6 +133,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
             "http://a/\r\nX: y",
             "http://ä/",
             "redfish-sse://a/",
+            "http://u:p@a/",
+            "http://u@a/",
+            "http://@a/",
+            "https://:@a:443/x",
         )
     ],
     ({"Destination": "http://a/" + "x" * 1024}, "StringValueTooLong"),
@@ -169,7 +173,7 @@ def test_all_that_is_wrong_is_said_at_once(dpu: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "destination", ["http://a", "HTTPS://A.example:8443/x?y=1#z", "http://[::1]:8080/", "http://u:p@127.0.0.1/"]
+    "destination", ["http://a", "HTTPS://A.example:8443/x?y=1#z", "http://[::1]:8080/", "http://a/x@y?z=@"]
 )
 def test_destinations_that_are_uris_are_taken_as_they_are(dpu: Client, destination: str) -> None:
     assert dpu.get(subscribe(dpu, Destination=destination))["Destination"] == destination
@@ -202,8 +206,23 @@ def test_http_headers_are_never_shown(dpu: Client) -> None:
     assert dpu.get(uri)["HttpHeaders"] == []
 
 
+@pytest.mark.parametrize(
+    "destination", ["http://u:{}@a/", "http://u:{}@", "htp://u:{}@a/", "http://u:{}@a/" + "x" * 1024, "{}@ "]
+)
+def test_user_information_is_in_no_word_of_a_refusal(dpu: Client, destination: str) -> None:
+    response = dpu.request("POST", SUBSCRIPTIONS, {**WISH, "Destination": destination.format(SECRET)})
+    assert response.status == 400
+    assert SECRET.encode() not in response.body
+
+
+def test_a_header_that_is_not_the_client_s_to_give_is_named(dpu: Client) -> None:
+    response = dpu.request("POST", SUBSCRIPTIONS, {**WISH, "HttpHeaders": [{"Host": SECRET}]})
+    assert b'"Host"' in response.body
+
+
 def test_headers_are_in_no_word_of_a_refusal(dpu: Client) -> None:
-    for value in (SECRET, [SECRET], [{"X": [SECRET]}], [{"X": SECRET + "\x00"}]):
+    name = f"Authorization: Bearer {SECRET}"
+    for value in (SECRET, [SECRET], [{"X": [SECRET]}], [{"X": SECRET + "\x00"}], [{name: ""}], [{name: 1}]):
         response = dpu.request("POST", SUBSCRIPTIONS, {**WISH, "HttpHeaders": value})
         assert response.status == 400
         assert SECRET.encode() not in response.body
@@ -357,3 +376,38 @@ def test_they_survive_a_reset_and_not_a_factory_reset(client: Client) -> None:
     client.driver.execute(client.bmc, client.bmc.factory_reset("PreserveNetworkAndUsers", client.clock.now()))
     client.advance(1200)
     assert client.get(SUBSCRIPTIONS)["Members"] == []
+
+
+# size
+
+
+@pytest.mark.parametrize(
+    ("facts", "largest"),
+    [
+        ({"HttpHeaders": [{f"X-{n}": "v" * 8000} for n in range(3)]}, "HttpHeaders"),
+        ({"MessageIds": ["Base.1.22." + "x" * 1000] * 20, "HttpHeaders": [{"X": "v"}]}, "MessageIds"),
+        ({"OriginResources": [{"@odata.id": "/" + "x" * 1000}] * 20}, "OriginResources"),
+        ({name: ["x" * 1000] * 6 for name in ("MessageIds", "ResourceTypes", "RegistryPrefixes")}, "MessageIds"),
+    ],
+)
+def test_a_subscription_that_is_large_as_a_whole_is_refused(client: Client, facts: Any, largest: str) -> None:
+    response = client.request("POST", SUBSCRIPTIONS, {**WISH, **facts})
+    assert (response.status, message_ids(response)) == (400, ["PropertyValueError"])
+    (info,) = orjson.loads(response.body)["error"]["@Message.ExtendedInfo"]
+    assert info["RelatedProperties"] == [f"#/{largest}"]
+    assert client.bmc.state.subscriptions == ()
+
+
+def test_a_change_that_makes_a_subscription_too_large_is_refused(client: Client) -> None:
+    uri = subscribe(client, MessageIds=["x" * 1000] * 10, HttpHeaders=[{"X": "old"}])
+    before = client.bmc.state
+    response = client.request("PATCH", uri, {"HttpHeaders": [{"X": "v" * 8000}]})
+    assert (response.status, message_ids(response), client.bmc.state) == (400, ["PropertyValueError"], before)
+    assert client.request("PATCH", uri, {"HttpHeaders": [{"X": "v" * 4000}]}).status == 204
+
+
+def test_the_row_of_a_bmc_full_of_subscriptions_stays_small(client: Client) -> None:
+    small = len(client.bmc.encode())
+    for _ in range(client.bmc.shared.behaviour.subscription_limit):
+        subscribe(client, HttpHeaders=[{"X": "v" * 8000}, {"Y": "v" * 7000}])
+    assert len(client.bmc.encode()) - small < 20 * 16 * 1024

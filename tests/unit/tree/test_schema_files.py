@@ -1,5 +1,6 @@
 """Schema files that BMCs serve: those of vendors beside the profiles, and an operator's."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from bmcsim.tree.profile import load
 from bmcsim.tree.schema_files import Local, SchemaFiles, vendors
 from bmcsim.tree.source import ProfileError
 from tests.conftest import tree_of
+from tests.unit.tree.conftest import unreadable
 from tests.unit.tree.test_csdl import ACME, HEAD, TAIL
 from tests.unit.tree.test_odata import included
 
@@ -171,6 +173,30 @@ def test_a_file_that_cannot_be_used_is_refused_by_name(tmp_path: Path, name: str
     with pytest.raises(ProfileError, match=problem) as refused:
         tree_with(SchemaFiles(tmp_path))
     assert str(tmp_path / name) in str(refused.value)
+
+
+@pytest.mark.parametrize("inner", ["", "json-schema", "csdl"])
+def test_a_folder_that_cannot_be_read_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
+    (tmp_path / inner).mkdir(exist_ok=True)
+    real = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: (unreadable if path == tmp_path / inner else real)(path))
+    with pytest.raises(ProfileError, match=f"{re.escape(str(tmp_path / inner))}: cannot be read: Permission denied"):
+        SchemaFiles(tmp_path)
+
+
+def test_a_folder_in_which_nothing_can_be_looked_at_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "A.json")
+    monkeypatch.setattr(Path, "is_file", unreadable)
+    with pytest.raises(ProfileError, match="cannot be read: Permission denied"):
+        SchemaFiles(tmp_path)
+
+
+def test_a_vendor_s_file_that_leads_nowhere_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "Acme_v1.xml").symlink_to(tmp_path / "gone")
+    with pytest.raises(ProfileError, match=r"Acme_v1\.xml: cannot be read: No such file"):
+        vendors([tmp_path])
 
 
 def test_a_folder_with_too_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bmcsim.tree.source import MAX_BYTES, ProfileError, Source, deep_merge
+from bmcsim.tree.source import MAX_BYTES, MAX_DEPTH, ProfileError, Source, deep_merge
 
 
 def source_of(tmp_path: Path, text: str | bytes) -> Source:
@@ -145,3 +145,22 @@ def test_mappings_merge_and_everything_else_is_replaced(base: dict, over: dict, 
     before = repr((base, over))
     assert deep_merge(base, over) == merged
     assert repr((base, over)) == before
+
+
+@pytest.mark.parametrize(("start", "end"), [("{a: ", "}"), ("[", "]")])
+def test_what_is_nested_deeper_than_is_needed_is_refused_with_its_line(tmp_path: Path, start: str, end: str) -> None:
+    def nested(levels: int) -> str:
+        return f"top:\n  a: {start * levels}1{end * levels}"
+
+    assert source_of(tmp_path, nested(MAX_DEPTH - 2)).data
+    for levels in (MAX_DEPTH - 1, 600):
+        with pytest.raises(ProfileError, match=rf"a\.yaml:2: top\.a\S*: is in more than {MAX_DEPTH} others"):
+            source_of(tmp_path, nested(levels))
+
+
+@pytest.mark.parametrize("number", [str(2**64), str(-(2**63) - 1), "9" * 5000])
+@pytest.mark.parametrize("text", ["a:\n  b: {}", "a:\n  ? {}\n  : b"])
+def test_a_number_that_no_json_reader_takes_is_refused_with_its_line(tmp_path: Path, number: str, text: str) -> None:
+    with pytest.raises(ProfileError, match=r"a\.yaml:2: a\S*: must be a number of at most 64 bits"):
+        source_of(tmp_path, text.format(number))
+    assert source_of(tmp_path, f"a: {2**64 - 1}").data == {"a": 2**64 - 1}
