@@ -22,7 +22,7 @@ from bmcsim.redfish.exchange import Head, Request, Response, Upload
 from bmcsim.redfish.injection import preset_rules
 from bmcsim.redfish.service import handle
 from bmcsim.tree.compile import Tree, compile_tree
-from bmcsim.tree.profile import load
+from bmcsim.tree.profile import load, names
 
 PASSWORD = "Rotated-1"
 
@@ -108,6 +108,11 @@ def tree_of(profile: str, variant: str = "") -> Tree:
     if key not in _trees:
         _trees[key] = compile_tree(load(profile, variant=variant), holes.bind)
     return _trees[key]
+
+
+def profiles_where(holds: Callable[[Tree], object]) -> list[str]:
+    """The names of the profiles whose trees are so: what a test that needs something is run for."""
+    return [name for name in names() if holds(tree_of(name))]
 
 
 def make_client(

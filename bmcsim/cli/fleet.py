@@ -55,7 +55,7 @@ def list_bmcs(file: Path | None) -> None:
     """List the BMCs of FLEET.toml, or of the fleet without a file: id, kind, address, MAC and serial number."""
     try:
         config = fleet_config.load(file) if file is not None else fleet_config.default()
-    except ConfigError as error:
+    except (ConfigError, ProfileError) as error:
         raise click.ClickException(str(error)) from error
     for bmc in plan(config):
         identity = bmc.identity

@@ -1,5 +1,6 @@
 """What a profile must hold to be served: every link resolves, required properties are there, actions have a handler."""
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -58,6 +59,8 @@ RESETS: dict[str, frozenset[str]] = {
     "Manager.ResetToDefaults": frozenset({"PreserveNetwork", "PreserveNetworkAndUsers", "ResetAll"}),
 }
 """Action -> the values of its ResetType that are understood."""
+
+_DPU = re.compile(r"dpu(\d+)\.")
 
 
 CERTIFICATE_TYPES = frozenset({"PEM", "PEMchain"})
@@ -294,8 +297,14 @@ def _at(template: Any, path: str) -> Any:
 
 
 def _dpus(profile: Profile) -> Iterator[str]:
-    """What a host says of its DPUs they can have."""
+    """What a host says of its DPUs they can have, and there are as many as its resources show."""
     head = profile.head
+    if head.dpus is not None and not head.dpu:
+        yield f"{profile.path}: dpus: of which profile is missing (dpu: NAME)"
+    for resource in profile.resources.values():
+        slots = {int(match[1]) for hole in holes_in(str(resource.properties)) if (match := _DPU.match(hole))}
+        for slot in sorted(slots - {*range(1, profile.dpus + 1)}):
+            yield f"{profile.path}: {resource.uri}: shows DPU {slot}, and there are {profile.dpus} (dpus)"
     known = load(head.dpu).parameters if head.dpu else {}
     for name in head.dpu_parameters:
         if name not in known:

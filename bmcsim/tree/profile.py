@@ -177,6 +177,8 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user_name_max: length of a user name. user_name_marks: what it may have beside ASCII letters and digits.
     session_limit: sessions at a time. session_full: what becomes of one more: 503, or the oldest one ends.
     session_full_message: what the vendor adds to that 503.
+    connection_limit: open connections to the BMC's own address; one more is reset. request_limit: requests that it is
+    busy with at a time, request_rate: requests per second; beyond either 503 with Retry-After. None: any number.
     while_resetting: what a client meets while the BMC resets (machine/bmc_reset.py has the phases).
     reset_conflict_message, media_in_use_message, media_unreachable_message: what the vendor says instead of the
     standard's message. media_empty_message: what it says to an eject of nothing, which is fine without it.
@@ -211,6 +213,9 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_limit: int = 64
     session_full: Literal["refuse", "drop_oldest"] = "refuse"
     session_full_message: VendorMessage | None = None
+    connection_limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    request_limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    request_rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
     while_resetting: ResetMode = "close"
     reset_conflict_message: VendorMessage | None = None
     media_in_use_message: VendorMessage | None = None
@@ -240,7 +245,8 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything of a profile but its resources.
 
-    dpu: host: the profile of the DPUs in its slots. dpu_parameters: what these DPUs have otherwise than others of their
+    dpu: host: the profile of the DPUs in its slots. dpus: how many it always has, None where the fleet says it.
+    dpu_parameters: what these DPUs have otherwise than others of their
     profile. variants: named sets of parameters.
     """
 
@@ -252,6 +258,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timings: Timings = Timings()
     behaviour: Behaviour = Behaviour()
     dpu: str = ""
+    dpus: int | None = None
     dpu_parameters: dict[str, int | str] = {}
     parameters: dict[str, int | str] = {}
     variants: dict[str, dict[str, int | str]] = {}
@@ -555,6 +562,11 @@ class Profile(msgspec.Struct, frozen=True):
     path: Path
     schemas: tuple[Document, ...] = ()
 
+    @property
+    def dpus(self) -> int:
+        """How many DPUs a host of it has, as far as the profile and its parameters say."""
+        return int(self.parameters.get("dpus", 0)) if self.head.dpus is None else self.head.dpus
+
 
 def convert(value: Any, type_: Any, source: Source, where: Path_) -> Any:
     """msgspec.convert whose errors name file, line and path."""
@@ -625,6 +637,7 @@ class _Expander:
 
     def __init__(self, folder: Path, raw: dict[str, tuple[dict[str, Any], Source, Path_]]) -> None:
         self._folder, self._raw = folder, raw
+        self._parts: dict[Path, Source] = {}
 
     def take(self, source: Source, parts: Any, resources: Any, values: Mapping[str, Any], depth: int) -> None:
         if depth > _MAX_DEPTH:
@@ -664,7 +677,9 @@ class _Expander:
         )
         if not re.fullmatch(r"[a-z0-9_]+", entry["part"]) or not path.is_file():
             raise source.error(where, f"there is no part {entry['part']!r} in {self._folder / 'parts'}")
-        part = Source(path)
+        if path not in self._parts:
+            self._parts[path] = Source(path)
+        part = self._parts[path]
         for key in part.data.keys() - {"parameters", "parts", "resources"}:
             raise part.error((key,), "unknown key; a part has parameters, parts and resources")
         defaults = part.data.get("parameters", {})

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from bmcsim.tree import library
-from bmcsim.tree.profile import convert
-from bmcsim.tree.source import Source
+from bmcsim.tree.profile import convert, find
+from bmcsim.tree.source import ProfileError, Source
 
 _FOLDER = "racks"
 _HIGHEST = 60
@@ -90,3 +90,7 @@ def _check(type_: RackType, source: Source) -> None:
             if position in taken:
                 raise source.error(where, f"position {position} has a {taken[position]} already")
             taken[position] = units.profile
+        try:
+            find(units.profile)
+        except ProfileError as error:
+            raise source.error(("units", number, "profile"), str(error)) from error

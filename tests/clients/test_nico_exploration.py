@@ -1,4 +1,4 @@
-"""NICo's exploration of a BMC (spec/nico_clients.md, 2.2 and 2.3): however $expand is advertised and understood, the
+"""NICo's exploration of a BMC as its public source has it: however $expand is advertised and understood, the
 inventory is the same, and only the number of requests is another."""
 
 import re

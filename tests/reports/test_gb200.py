@@ -203,7 +203,7 @@ def test_subscribers_are_told_what_the_log_writes_down(tray: Client) -> None:
 # Sensors
 
 
-def test_there_are_as_many_sensors_as_the_incumbent_has(tray: Client) -> None:
+def test_there_are_as_many_sensors_as_machine_a_tron_has(tray: Client) -> None:
     assert Counter(uri.split("/")[4] for uri in tray.bmc.tree.readings) == SENSORS
     assert sum(SENSORS.values()) == 120
     report = tray.get("/redfish/v1/TelemetryService/MetricReports/PlatformEnvironmentMetrics")
@@ -363,7 +363,7 @@ def test_every_part_of_a_tray_has_its_own_number(tray: Client) -> None:
 
 
 def test_the_chassis_of_the_baseboard_is_there(tray: Client) -> None:
-    """The incumbent only links to it."""
+    """machine-a-tron only links to it."""
     (link,) = tray.get(BASEBOARD)["Links"]["Chassis"]
     chassis = tray.get(link["@odata.id"])
     assert (chassis["Id"], chassis["Links"]["ComputerSystems"]) == ("HGX_Chassis_0", [{"@odata.id": BASEBOARD}])

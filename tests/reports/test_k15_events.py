@@ -9,17 +9,17 @@ import pytest
 from bmcsim.edges.http.metrics import FleetCollector, registry_of
 from bmcsim.edges.push import Deliveries
 from bmcsim.machine.actions import Emit
+from bmcsim.tree.profile import names
 from tests.conftest import Client, header, make_client
 from tests.unit.edges.conftest import serving
 from tests.unit.edges.test_streaming import Streams, stall, until
 
-PROFILES = ["bluefield3", "dell_poweredge_r750"]
 SUBSCRIPTIONS = "/redfish/v1/EventService/Subscriptions"
 IDRAC = "/redfish/v1/Managers/iDRAC.Embedded.1"
 LCLOG = f"{IDRAC}/LogServices/Lclog/Entries"
 R750 = "/redfish/v1/Systems/System.Embedded.1"
 
-every_profile = pytest.mark.parametrize("profile", PROFILES)
+every_profile = pytest.mark.parametrize("profile", names())
 
 
 @pytest.fixture

@@ -5,13 +5,20 @@ import pytest
 
 from bmcsim.machine.fault_rules import from_json
 from bmcsim.machine.faults import Rules
-from bmcsim.tree.profile import VendorMessage
-from tests.conftest import Client, make_client, message_ids, tree_of
+from bmcsim.tree.profile import VendorMessage, names
+from tests.conftest import Client, make_client, message_ids, profiles_where, tree_of
 from tests.unit.redfish.conftest import dpu_with
 
-PROFILES = ["bluefield3", "dell_poweredge_r750"]
-
-every_profile = pytest.mark.parametrize("profile", PROFILES)
+every_profile = pytest.mark.parametrize("profile", names())
+every_system_that_shuts_down = pytest.mark.parametrize(
+    "profile",
+    profiles_where(
+        lambda tree: any(
+            action.name == "ComputerSystem.Reset" and "GracefulShutdown" in action.parameters["ResetType"].values
+            for action in tree.actions.values()
+        )
+    ),
+)
 
 
 def system_of(client: Client) -> str:
@@ -45,7 +52,7 @@ def test_e07_what_can_be_done_is_advertised_with_target_and_values(profile: str)
             assert action["target"] in client.bmc.tree.actions
 
 
-@every_profile
+@every_system_that_shuts_down
 def test_e08_force_acts_at_once_and_graceful_waits_for_the_system(profile: str) -> None:
     """ForceOff is off at once; GracefulShutdown takes as long as the system does, for ever if it ignores the wish."""
     client = make_client(profile)
@@ -71,11 +78,12 @@ def test_e08_force_acts_at_once_and_graceful_waits_for_the_system(profile: str) 
 def test_e10_a_chassis_that_is_not_there_is_not_reset(profile: str, method: str) -> None:
     """Chassis.Reset of a chassis that does not exist is 404, and nothing happens to the one that does."""
     client = make_client(profile)
+    before = client.bmc.state
     for chassis in ("nope", "System.Embedded.2", ""):
         target = f"/redfish/v1/Chassis/{chassis}/Actions/Chassis.Reset"
         response = client.request(method, target, {"ResetType": "PowerCycle"} if method == "POST" else None)
         assert (response.status, message_ids(response)) == (404, ["ResourceMissingAtURI"])
-    assert power(client) == "On"
+    assert client.bmc.state is before
 
 
 @pytest.mark.parametrize("status", [409, 400])
@@ -121,5 +129,5 @@ def test_c08_a_value_outside_the_list_is_refused_by_name_for_every_action(profil
                 assert first["MessageId"].endswith(".ActionParameterValueNotInList")
                 assert first["MessageArgs"][:2] == ["Nope", name]
             tried += 1
-    assert tried > 5
+    assert tried >= 5
     assert client.bmc.state is before

@@ -5,11 +5,11 @@ import gzip
 import orjson
 import pytest
 
-from tests.conftest import Client, header, message_ids, with_facts, with_faults
+from tests.conftest import Client, header, make_client, message_ids, profiles_where, tree_of, with_facts, with_faults
 from tests.unit.redfish.conftest import as_edge
 
-SYSTEM = {"bluefield3": "/redfish/v1/Systems/Bluefield", "dell_poweredge_r750": "/redfish/v1/Systems/System.Embedded.1"}
-PROFILES = list(SYSTEM)
+PROFILES = profiles_where(lambda tree: any(action.name == "ComputerSystem.Reset" for action in tree.actions.values()))
+SYSTEM = {name: tree_of(name).head.roles.system for name in PROFILES}
 CHANGE = b'{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}}'
 
 
@@ -20,9 +20,9 @@ def profile(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def client(profile: str, dpu: Client, host: Client) -> Client:
+def client(profile: str) -> Client:
     """A BMC of the profile."""
-    return dpu if profile == "bluefield3" else host
+    return make_client(profile)
 
 
 def write(client: Client, path: str, body: bytes, etag: str | None) -> int:

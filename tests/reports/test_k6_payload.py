@@ -1,4 +1,4 @@
-"""Bug reports of kind K6, payloads (spec/bug_reports.md): what resources say by default; each quirk is one switch."""
+"""Public bug reports about payloads: what resources say by default; each quirk is one switch."""
 
 import re
 from collections.abc import Iterator
@@ -16,11 +16,10 @@ from bmcsim.fleet import config
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.registry import Fleet
 from bmcsim.machine.credentials import Hasher
-from bmcsim.tree.profile import directories
-from tests.conftest import PASSWORD, Client, basic, header, make_client, message_ids, with_faults
+from bmcsim.tree.profile import directories, names
+from tests.conftest import PASSWORD, Client, basic, header, make_client, message_ids, profiles_where, with_faults
 
 BLUEFIELD, DELL = "bluefield3", "dell_poweredge_r750"
-PROFILES = [BLUEFIELD, DELL]
 INTERFACE = "/redfish/v1/Systems/Bluefield/EthernetInterfaces/oob_net0"
 LONG_MAC = "00:00:10:29:FE:80:00:00:00:00:00:00:02:00:5E:FF:FE:00:53:01"
 ZEROS = "0000-00-00T00:00:00+00:00"
@@ -70,7 +69,11 @@ resources:
 """
 OPEN_SYSTEMS = "{collection: ComputerSystem}"
 
-every_profile = pytest.mark.parametrize("profile", PROFILES)
+every_profile = pytest.mark.parametrize("profile", names())
+every_profile_with_a_system = pytest.mark.parametrize("profile", profiles_where(lambda tree: tree.head.roles.system))
+every_profile_with_systems = pytest.mark.parametrize(
+    "profile", profiles_where(lambda tree: "/redfish/v1/Systems" in tree.nodes)
+)
 
 
 def written(folder: Path, text: str) -> str:
@@ -191,24 +194,27 @@ def test_e22_what_is_shown_works(profile: str) -> None:
                 assert client.request("POST", uri, b"x", content_type=b"text/plain").status in (400, 415), uri
         for file in addresses(resource.get("Location", []), "Uri"):
             assert client.request("GET", file).status == 200, file
-    assert len(targets) > 5
+    assert len(targets) >= 4
     for target in targets:
         options = client.request("OPTIONS", target)
         assert (options.status, header(options, "Allow")) == (204, "POST"), target
 
 
-@every_profile
+@every_profile_with_a_system
 def test_e21_a_system_says_who_manages_it(profile: str) -> None:
     """Links.ManagedBy names the manager; the quirk of a 1288H drops exactly that, and no other link."""
     client = make_client(profile)
     roles = client.bmc.tree.head.roles
-    before = client.get(roles.system)["Links"]
-    assert before["ManagedBy"] == [{"@odata.id": roles.manager}]
-    kept = {key: value for key, value in before.items() if key.partition("@")[0] != "ManagedBy"}
-    assert differences(client, "no_managed_by") == {roles.system: {"Links": kept}}
+    before = {uri: client.get(uri)["Links"] for uri in matching(client, "/redfish/v1/Systems/[^/]+")}
+    assert before[roles.system]["ManagedBy"] == [{"@odata.id": roles.manager}]
+    kept = {
+        uri: {"Links": {key: value for key, value in links.items() if key.partition("@")[0] != "ManagedBy"}}
+        for uri, links in before.items()
+    }
+    assert differences(client, "no_managed_by") == kept
 
 
-@every_profile
+@every_profile_with_systems
 def test_n27_quirk_the_root_has_no_link_to_systems_that_are_there(profile: str) -> None:
     """A preset for any machine. Vendor and RedfishVersion of the Lite-On shelf come with its profile."""
     client = make_client(profile)
@@ -218,7 +224,7 @@ def test_n27_quirk_the_root_has_no_link_to_systems_that_are_there(profile: str) 
 
 
 def test_n27_a_profile_can_leave_the_link_out_and_have_the_collection(tmp_path: Path) -> None:
-    """`link: false`, as the profile of the Lite-On shelf will have it, with its vendor and RedfishVersion 1.17.0."""
+    """`link: false`, as the later generation of the Lite-On shelf has it."""
     path = written(tmp_path, HGX.replace(OPEN_SYSTEMS, OPEN_SYSTEMS.replace("}", ", link: false}")))
     assert CliRunner().invoke(main, ["profile", "check", path]).exit_code == 0
     client = make_client(path)
@@ -299,8 +305,7 @@ def test_c22_an_entity_tag_is_a_text_and_with_the_quirk_a_number(profile: str) -
 @every_profile
 def test_c24_quirk_the_name_servers_are_four_nulls(profile: str) -> None:
     client = make_client(profile)
-    manager = client.bmc.tree.head.roles.manager
-    interfaces = matching(client, rf"{manager}/EthernetInterfaces/[^/]+")
+    interfaces = matching(client, "/redfish/v1/Managers/[^/]+/EthernetInterfaces/[^/]+")
     assert interfaces
     assert differences(client, "null_name_servers") == {uri: {"StaticNameServers": [None] * 4} for uri in interfaces}
 

@@ -1,4 +1,4 @@
-"""Reports about tasks and firmware (kind K7 of spec/bug_reports.md), and NICo's own update of a BMC, step by step."""
+"""Public bug reports about tasks and firmware, and NICo's own update of a BMC, step by step."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from tests.conftest import Client, header, make_client
+from tests.conftest import Client, header, make_client, profiles_where
 
 SERVICE = "/redfish/v1/UpdateService"
 INVENTORY = SERVICE + "/FirmwareInventory"
@@ -14,6 +14,9 @@ TASKS = "/redfish/v1/TaskService/Tasks"
 SIMPLE = SERVICE + "/Actions/UpdateService.SimpleUpdate"
 HOST, DPU = "/redfish/v1/Systems/System.Embedded.1", "/redfish/v1/Systems/Bluefield"
 IDRAC, BMC = "/redfish/v1/Managers/iDRAC.Embedded.1", "/redfish/v1/Managers/Bluefield_BMC"
+every_profile_that_takes_uploads = pytest.mark.parametrize(
+    "profile", profiles_where(lambda tree: {"raw", "multipart"} <= {*tree.updates.uploads.values()})
+)
 ORDER = ["Pending", "New", "Starting", "Running", "Completed"]
 
 
@@ -69,7 +72,7 @@ def test_n33_a_simple_update_runs_for_its_time_and_counts_only_afterwards(scale:
     assert versions(client)["Installed-18981-*__DriverPack.Embedded.1:LC.Embedded.1"] == "22.1"
 
 
-@pytest.mark.parametrize("profile", ["dell_poweredge_r750", "bluefield3"])
+@every_profile_that_takes_uploads
 def test_e26_a_multipart_push_is_accepted_with_a_task_monitor(profile: str) -> None:
     client = slow(profile)
     response = client.push(client.get(SERVICE)["MultipartHttpPushUri"], "image.bin", {"Targets": []})
@@ -84,7 +87,7 @@ def test_e26_a_multipart_push_is_accepted_with_a_task_monitor(profile: str) -> N
 
 
 @pytest.mark.parametrize("raw", [True, False])
-@pytest.mark.parametrize("profile", ["dell_poweredge_r750", "bluefield3"])
+@every_profile_that_takes_uploads
 def test_c33_states_and_percent_never_go_back(profile: str, raw: bool) -> None:
     client = slow(profile, 30.0)
     path, parameters = (SERVICE, None) if raw else (client.get(SERVICE)["MultipartHttpPushUri"], {})
@@ -100,7 +103,7 @@ def test_c33_states_and_percent_never_go_back(profile: str, raw: bool) -> None:
     assert (seen[0][1], seen[-1]) == (0, (ORDER.index("Completed"), 100))
 
 
-# NICo's preingestion (spec/nico_clients.md, section 4)
+# NICo's preingestion
 
 
 def client_init(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""What NICo does with a BMC from its first login to the end of preingestion (spec/nico_clients.md, sections 3 and 4).
+"""What NICo does with a BMC from its first login to the end of preingestion.
 
 For the forms of Dell, of NVIDIA BlueField, of a GB200 tray, and of AMI: account 2, settings at `/SD`, `If-Match: *`,
 nothing but 204.

@@ -1,11 +1,13 @@
 """`bmcsim fleet`."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from bmcsim.cli import main
+from bmcsim.tree import library
 
 
 def run(*arguments: str) -> Result:
@@ -54,3 +56,45 @@ def test_what_serve_would_refuse_check_refuses_too(tmp_path: Path, text: str, sa
     result = run("fleet", "check", str(file))
     assert result.exit_code == 1
     assert said in result.output
+
+
+RACKS = "[racks.lab]\ntype = 'wiwynn_gb200_nvl72'\nids = ['r2', 'r1']\n"
+
+
+def test_racks_are_checked_and_listed(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(RACKS + "rack_profile_id = 'X'\n")
+    checked = run("fleet", "check", str(file))
+    assert (checked.exit_code, f"{file}: 142 BMCs" in checked.output) == (0, True)
+    assert "rack_profile_id: is X, and NICo derives GB200_NVL72R1_C2G4_WIWYNN" in checked.output
+    rows = [line.split("\t") for line in run("fleet", "list", str(file)).output.splitlines()]
+    assert len(rows) == len({row[4] for row in rows}) == 142
+    assert Counter(row[1] for row in rows) == {"host": 36, "dpu": 72, "switch": 18, "power_shelf": 16}
+    assert rows[0][:3] == ["rack-7231--unit-06-0", "power_shelf", "127.64.0.2"]
+    assert [row[0] for row in rows[4:6]] == ["rack-7231--unit-11-0", "rack-7231--unit-11-0-dpu-0"]
+    assert rows[71][:3] == ["rack-7232--unit-06-0", "power_shelf", "127.64.0.73"]
+
+
+@pytest.mark.parametrize("command", ["check", "list"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (RACKS.replace("nvl72", "nvl73"), "racks.lab.type: must be one of wiwynn_gb200_nvl72, not wiwynn_gb200_nvl73"),
+        (RACKS.replace("nvl72", "nvl73").replace("wiwynn_gb200", "broken"), "broken_nvl73.yaml:5: units.0.profile: "),
+        (RACKS + "[machines.a]\nhost_count = 1\nrack_id = 'r2'\n", "machines.a.rack_id: r2 is a simulated rack"),
+    ],
+)
+def test_racks_that_are_wrong_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, text: str, said: str
+) -> None:
+    (tmp_path / "racks").mkdir()
+    (tmp_path / "racks" / "broken_nvl73.yaml").write_text(
+        "title: T\ntopology: t\nvendor: v\nunits:\n  - {positions: 1, profile: nope}\n"
+    )
+    if "broken" in text:
+        monkeypatch.setattr(library, "directories", lambda: [tmp_path])
+    file = tmp_path / "fleet.toml"
+    file.write_text(text)
+    result = run("fleet", command, str(file))
+    assert (result.exit_code, said in result.output) == (1, True), result.output
+    assert isinstance(result.exception, SystemExit)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -100,3 +101,8 @@ def resources(write: Write) -> Load:
 def compiled(write: Write) -> Compile:
     """Compile the tiny profile with further resources, given as YAML that is indented by two."""
     return lambda more="", **parts: compile_tree(load(write(TINY + more, **parts)), holes.bind)
+
+
+def unreadable(path: Path) -> NoReturn:
+    """In the place of a method of Path: what the system says of a folder that others may not look into."""
+    raise PermissionError(13, "Permission denied", str(path))

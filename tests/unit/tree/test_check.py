@@ -44,6 +44,12 @@ BOOT2 = "  /redfish/v1/Systems/1/BootOptions/Boot2: {type: BootOption.v1_0_4, Bo
             "kind: host\ndpu: bluefield3\ndpu_parameters: {nope: 1}\n",
             "dpu_parameters: bluefield3 has no parameter nope",
         ),
+        ("kind: host\n", "kind: host\ndpus: 2\n", "dpus: of which profile is missing (dpu: NAME)"),
+        (
+            "    ChassisType: RackMount\n",
+            "    ChassisType: RackMount\n    SerialNumber: ${dpu1.serial}\n",
+            "/redfish/v1/Chassis/1: shows DPU 1, and there are 0 (dpus)",
+        ),
         ("    ReadingUnits: Cel\n", "", "/Sensors/Temp1: a Sensor needs the property ReadingUnits"),
         ("    DateTime: ${time.now}\n", "", "/redfish/v1/Managers/1: a Manager needs the property DateTime"),
         (

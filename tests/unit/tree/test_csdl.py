@@ -134,6 +134,10 @@ BOMB = '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
         ((HEAD + ACME + TAIL).replace("<edmx:Edmx", f"{BOMB}<edmx:Edmx", 1).encode(), "has a document type"),
         ((HEAD + ACME + TAIL).replace("UTF-8", "KLINGON").encode(), "is not an OData schema"),
         ((HEAD + ACME.replace("^[a-z]+$", "([") + TAIL).encode(), "Acme.v1_0_0.Table: Redfish.DynamicPropertyPatterns"),
+        *[
+            ((HEAD + ACME.replace("^[a-z]+$", hostile) + TAIL).encode(), "Redfish.DynamicPropertyPatterns")
+            for hostile in ("a{99999999999999999999}", "(" * 3000 + ")" * 3000, "[a-z")
+        ],
     ],
 )
 def test_what_is_not_csdl_is_refused_by_name(content: bytes, problem: str) -> None:

@@ -32,11 +32,12 @@ def test_the_profile_id_is_what_nico_derives() -> None:
 @pytest.mark.parametrize(
     ("units", "message"),
     [
-        ("[{positions: 6-9, profile: a}, {positions: 9, profile: b}]", "position 9 has a a already"),
+        ("[{positions: 6-9, profile: bluefield3}, {positions: 9, profile: b}]", "position 9 has a bluefield3 already"),
         ("[{positions: 9-6, profile: a}]", "must be like 6 or 6-9, from 1 to 60, not '9-6'"),
         ("[{positions: 60-61, profile: a}]", "must be like 6 or 6-9, from 1 to 60, not '60-61'"),
         ("[{positions: top, profile: a}]", "must be like 6 or 6-9, from 1 to 60, not 'top'"),
         ("[{positions: 0, profile: a}]", "must be like 6 or 6-9, from 1 to 60, not 0"),
+        ("[{positions: 9, profile: a}]", "units.0.profile: no profile 'a'; there are: bluefield3, "),
         ("[]", "length >= 1"),
         ("[{position: 6, profile: a}]", "unknown field `position`"),
     ],

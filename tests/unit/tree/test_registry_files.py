@@ -1,5 +1,6 @@
 """Message registries that an operator has as files."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from bmcsim.tree.compile import Tree, compile_tree
 from bmcsim.tree.profile import load
 from bmcsim.tree.registry_files import newest, read
 from bmcsim.tree.source import ProfileError
+from tests.unit.tree.conftest import unreadable
 
 
 def registry(name: str, **more: Any) -> dict[str, Any]:
@@ -29,6 +31,12 @@ def registry(name: str, **more: Any) -> dict[str, Any]:
         "Messages": {"Odd": {"Message": "It says ${serial} and %1.", "NumberOfArgs": 1}},
         **more,
     }
+
+
+def nested(levels: int) -> bytes:
+    """A registry with a message that is nested deeply."""
+    deep = b'{"a":[' * (levels // 2) + b"]}" * (levels // 2)
+    return orjson.dumps(registry("Base.1.22.1", Odd=orjson.Fragment(deep)))
 
 
 def write(folder: Path, name: str, content: Any) -> Path:
@@ -92,11 +100,24 @@ def test_a_link_to_elsewhere_is_left_alone(tmp_path: Path) -> None:
         (registry("Base.1.22.2"), "is not the message registry"),
         (registry("Base.1.22.1", **{"@odata.type": "#Chassis.v1_0_0.Chassis"}), "is not the message registry"),
         (b" " * (registry_files.LIMIT + 1), "larger than 4 MiB"),
+        *[(nested(levels), "has more than 32 objects and arrays in each other") for levels in (40, 300, 900)],
     ],
 )
 def test_a_registry_that_cannot_be_used_is_refused_by_name(tmp_path: Path, content: Any, problem: str) -> None:
     write(tmp_path, "Base.1.22.1", content)
     with pytest.raises(ProfileError, match=problem):
+        read(tmp_path)
+
+
+def test_a_registry_with_a_name_that_no_body_can_have_is_refused_by_name(tmp_path: Path) -> None:
+    write(tmp_path, "Base.1.22.1", registry("Base.1.22.1", **{"\x000\x00": 1}))
+    with pytest.raises(ProfileError, match=r"Base\.1\.22\.1: a name has a NUL character"):
+        tree_with(tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "iterdir", unreadable)
+    with pytest.raises(ProfileError, match=f"{re.escape(str(tmp_path))}.*: cannot be read: Permission denied"):
         read(tmp_path)
 
 
