@@ -16,13 +16,13 @@ def fault_group() -> None:
 
 @fault_group.command("list")
 def list_presets() -> None:
-    """The fault presets that come with bmcsim."""
+    """The fault presets that come with bmcsim, with reports of BMCs that do this."""
     for name in fault_presets.names():
         try:
             preset = fault_presets.read(name)
         except ProfileError as error:
             raise click.ClickException(str(error)) from error
-        click.echo(f"{name:<24} {preset.report or '-':<5} {preset.title}")
+        click.echo(f"{name:<24} {preset.title} {preset.report}".rstrip())
 
 
 @fault_group.command("show")

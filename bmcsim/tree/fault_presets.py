@@ -15,7 +15,7 @@ _FOLDER = "faults"
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A named set of fault rules. title: one sentence. report: row of the bug reports that it stands for, or ''."""
+    """A named set of fault rules. title: one sentence. report: URL of the public report that it restates, or ''."""
 
     name: str
     title: str
