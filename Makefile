@@ -1,11 +1,14 @@
-# make run | test | check | bench | conformance. Each sets up what it needs in .venv.
+# make run | test | check | bench | load | conformance. Each sets up what it needs: load in .venv-load, the others in .venv.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 ARGS   ?=
 STAMP   = $(VENV)/.installed
 
-.PHONY: run test check fix bench conformance image lock clean
+# What loads, with locust: apart, because gevent is for nothing else here.
+LOAD   ?= .venv-load
+
+.PHONY: run test check fix bench load conformance image lock clean
 
 run: $(STAMP)
 	@$(BIN)/bmcsim serve $(ARGS)
@@ -33,28 +36,35 @@ fix: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m bench $(ARGS)
 
+load: $(LOAD)/.installed
+	@$(LOAD)/bin/python -m bench load $(ARGS)
+
 conformance: $(STAMP)
 	@$(BIN)/python -m tests.conformance $(ARGS)
 
 image:
 	@tools="$${IMAGE_TOOL:-docker build -t bmcsim .}"; sh -c "$$tools"
 
-# uv is used where it is there; pip otherwise.
+# uv is used where it is there; pip otherwise. The directory of the target is the environment, the lock its first
+# prerequisite.
 $(STAMP): requirements-dev.lock pyproject.toml
-	@test -x $(BIN)/python || { command -v uv >/dev/null && uv venv -q --python $(PYTHON) $(VENV); } || $(PYTHON) -m venv $(VENV) || \
-	  { echo "make: cannot create $(VENV); on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+$(LOAD)/.installed: requirements-bench.lock pyproject.toml
+$(STAMP) $(LOAD)/.installed:
+	@test -x $(@D)/bin/python || { command -v uv >/dev/null && uv venv -q --python $(PYTHON) $(@D); } || $(PYTHON) -m venv $(@D) || \
+	  { echo "make: cannot create $(@D); on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@if command -v uv >/dev/null; then \
-	  uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.lock && \
-	  uv pip install -q --python $(BIN)/python --no-deps -e .; \
+	  uv pip install -q --python $(@D)/bin/python --require-hashes -r $< && \
+	  uv pip install -q --python $(@D)/bin/python --no-deps -e .; \
 	else \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock && \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .; \
+	  $(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $< && \
+	  $(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e .; \
 	fi
 	@touch $@
 
 lock:
 	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal pyproject.toml -o requirements.lock
 	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal --group dev pyproject.toml -o requirements-dev.lock
+	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal --group bench pyproject.toml -o requirements-bench.lock
 
 clean:
-	rm -rf $(VENV) build dist bench-out conformance-out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOAD) build dist bench-out conformance-out .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -65,7 +65,7 @@ class Outcome:
     server_busy: float
 
 
-def run(settings: Settings) -> list[Measure]:
+def run(settings: Settings, rates: Sequence[tuple[float, Bar | None]] = RATES) -> list[Measure]:
     """Ask bmcsim, and for comparison the baseline, at each rate."""
     fleet = settings.fleet
     measures: list[Measure] = []
@@ -75,7 +75,7 @@ def run(settings: Settings) -> list[Measure]:
         mix = paths.mix(fleet, trees, REQUESTS)
         requests = paths.forwarded(fleet, server, mix)
         yardstick = stack.enter_context(baseline(settings, paths.median_size(fleet, trees, mix)))
-        for rate, bar in RATES:
+        for rate, bar in rates:
             measures += _judge(f"{rate:,} req/s", rate, bar, load(settings, server, requests, rate))
             measures += _judge(f"{rate:,} req/s, baseline", rate, None, load(settings, yardstick, requests, rate))
     return measures
