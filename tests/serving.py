@@ -1,6 +1,8 @@
 """Runs `bmcsim serve` as its users do, for tests with real clients."""
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -37,9 +39,20 @@ class Process:
 
 def free_port() -> int:
     """A TCP port that was free a moment ago."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """The first of some such ports in a row.
+
+    Below those that the system gives to clients: one that a client had, on any address, is in use for a minute more.
+    """
+    while True:
+        first = random.randrange(10_000, 30_000)
+        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                opened.enter_context(socket.socket()).bind(("", port))
+            return first
 
 
 @contextmanager

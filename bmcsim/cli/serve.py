@@ -4,15 +4,21 @@ import asyncio
 import contextlib
 import logging
 import math
+import socket
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
 import uvloop
 
+from bmcsim.cli.shards import supervise
 from bmcsim.core.clock import SystemClock
 from bmcsim.edges.http import listen, tls
 from bmcsim.edges.http.admin import admin_app
@@ -41,6 +47,7 @@ from bmcsim.fleet.durability import Keeper, Restorer, fingerprint
 from bmcsim.fleet.events import Hub
 from bmcsim.fleet.journal import Journal, NotSaved
 from bmcsim.fleet.registry import DuplicateBmc, Fleet
+from bmcsim.fleet.shards import MAX_SHARDS, Shard, split, state_directory
 from bmcsim.fleet.store import StateError, Store
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.bmc import Bmc
@@ -76,6 +83,19 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
     envvar="BMCSIM_SERVE_ADMIN",
     metavar="ADDRESS:PORT",
     help=f"Health and metrics; 'off' for none.  [default: {DEFAULT_ADMIN}]",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(1, MAX_SHARDS),
+    help="Serve the fleet with so many processes, about one for each core, behind one address. Shard I has the admin"
+    " port of --admin plus I - 1.  [default: 1]",
+)
+@click.option(
+    "--shard",
+    "part",
+    envvar="BMCSIM_SERVE_SHARD",
+    metavar="I/N",
+    help="Serve only the Ith of N parts of the fleet, at an address of its own. The other parts run elsewhere.",
 )
 @click.option(
     "--ssdp",
@@ -149,6 +169,8 @@ def serve(
     dpu_password: str | None,
     listen_on: str | None,
     admin_on: str | None,
+    shards: int | None,
+    part: str | None,
     ssdp: str | None,
     event_destinations: tuple[str, ...],
     tls_cert: Path | None,
@@ -182,7 +204,10 @@ def serve(
         raise click.UsageError("--no-tls and --tls-cert/--tls-key exclude each other")
     if bool(tls_cert) != bool(tls_key):
         raise click.UsageError("--tls-cert and --tls-key go together")
-    try:
+    if shards is not None and part is not None:
+        raise click.UsageError("--shards starts all parts and --shard one of them; leave one of the two out")
+    number, count = _part(part) if part is not None else (1, shards or 1)
+    with _said():
         if fleet is not None:
             config = fleet_config.load(fleet).with_choices(
                 host_bmc_password=host_password, dpu_bmc_password=dpu_password
@@ -206,24 +231,92 @@ def serve(
         )
         if ssdp is not None:
             config = msgspec.structs.replace(config, conduct=config.conduct.within(Conduct(ssdp="enabled")))
+        _check_kept(config, durability, quarantine)
         for group in config.groups:
             profiles.find(group.hw_type)
         for warning in config.warnings:
             click.echo(f"warning: {warning}", err=True)
-        _serve(
+        redfish = _listen("--listen", listen_on, config.listen or DEFAULT_LISTEN.format(port=config.port), fleet)
+        admin = None
+        if (admin_on or config.admin) != "off":
+            admin = _listen("--admin", admin_on, config.admin or DEFAULT_ADMIN, fleet)
+        kept = Path(config.state_dir) if config.state_dir else None
+        parts = _parts(config, count, kept)
+        if part is not None:
+            parts = [parts[number - 1]]
+            kept = parts[0].state
+        common = (
             config,
-            listen.parse_listen(listen_on or config.listen or DEFAULT_LISTEN.format(port=config.port)),
-            None
-            if (admin_on or config.admin) == "off"
-            else listen.parse_listen(admin_on or config.admin or DEFAULT_ADMIN),
-            _tls(tls_cert, tls_key, no_tls, Path(config.state_dir) if config.state_dir else None),
+            redfish,
+            _tls(tls_cert, tls_key, no_tls, kept),
             quarantine,
             registry_files.read(registries) if registries is not None else {},
             SchemaFiles(schemas) if schemas is not None else None,
             ssdp,
         )
+        if len(parts) == 1:
+            _serve(*common, admin, parts[0])
+        else:
+            sys.exit(_serve_all(partial(_serve, *common), redfish, admin, parts))
+
+
+@contextlib.contextmanager
+def _said() -> Iterator[None]:
+    """What a user can put right is said in a line."""
+    try:
+        yield
     except (ConfigError, ProfileError, DuplicateBmc, StateError, listen.ListenError, tls.TlsError, SsdpError) as error:
         raise click.ClickException(str(error)) from error
+
+
+class _Part(NamedTuple):
+    """What one process serves. shard: None for the whole fleet. state: its directory, None without one. sock: that it
+    listens on, None where it has to open one."""
+
+    shard: Shard | None = None
+    state: Path | None = None
+    sock: socket.socket | None = None
+
+
+def _part(text: str) -> tuple[int, int]:
+    """'2/4' -> (2, 4). Raises BadParameter."""
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= MAX_SHARDS:
+        return int(number), int(count)
+    raise click.BadParameter(
+        f"{text!r} must be I/N, such as 1/2, N up to {MAX_SHARDS} and I up to N.", param_hint="'--shard'"
+    )
+
+
+def _parts(config: FleetConfig, count: int, kept: Path | None) -> list[_Part]:
+    shards = split(config, count) if count > 1 else (None,)
+    return [_Part(shard, None if kept is None else state_directory(kept, shard)) for shard in shards]
+
+
+def _serve_all(
+    serve_one: Callable[[listen.Listen | None, _Part], None],
+    redfish: listen.Listen,
+    admin: listen.Listen | None,
+    parts: Sequence[_Part],
+) -> int:
+    """Serve every part in a process of its own; the exit status."""
+    if admin is not None and admin.port + len(parts) - 1 > 65535:
+        raise click.UsageError(f"{len(parts)} shards have as many admin ports from {admin.port} on, up to 65535")
+    socks = listen.open_sockets(redfish, [part.shard.first for part in parts if part.shard is not None])
+
+    def of(number: int) -> Callable[[], None]:
+        own = admin if admin is None or admin.port == 0 else msgspec.structs.replace(admin, port=admin.port + number)
+
+        def run() -> None:
+            for other in socks:
+                if other is not socks[number]:
+                    other.close()
+            with _said():
+                serve_one(own, parts[number]._replace(sock=socks[number]))
+
+        return run
+
+    return supervise([of(number) for number in range(len(parts))])
 
 
 def _a_number(value: float) -> float:
@@ -231,6 +324,33 @@ def _a_number(value: float) -> float:
     if math.isnan(value):
         raise click.BadParameter(f"{value} is not a number.")
     return value
+
+
+def _check_kept(config: FleetConfig, durability: str | None, quarantine: bool) -> None:
+    """Raises UsageError for options about a state directory where there is none; a file's word is a warning."""
+    if config.state_dir is not None:
+        return
+    given = {"--durability": durability is not None, "--quarantine": quarantine}
+    if useless := [option for option, is_given in given.items() if is_given]:
+        raise click.UsageError(
+            f"{' and '.join(useless)} {'is' if len(useless) == 1 else 'are'} about a state directory, and there is "
+            "none; add --state-dir, or state_dir to the fleet file"
+        )
+    if config.durability != "normal":
+        click.echo(f"warning: durability = {config.durability!r} does nothing without a state directory", err=True)
+
+
+def _listen(option: str, given: str | None, otherwise: str, fleet: Path | None) -> listen.Listen:
+    """Where to listen. otherwise: what counts where the option is not given.
+
+    Raises BadParameter, or ConfigError for an address of the fleet file.
+    """
+    try:
+        return listen.parse_listen(otherwise if given is None else given)
+    except listen.ListenError as error:
+        if given is not None:
+            raise click.BadParameter(str(error), param_hint=f"'{option}'") from error
+        raise ConfigError(f"{fleet}: bmcsim.{option[2:]}: {error}") from error
 
 
 def _destinations(networks: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...] | None:
@@ -264,21 +384,25 @@ def _tls(cert: Path | None, key: Path | None, off: bool, state_dir: Path | None)
 def _serve(
     config: FleetConfig,
     redfish: listen.Listen,
-    admin: listen.Listen | None,
     served_tls: tls.Served | None,
     quarantine: bool,
     files: registry_files.RegistryFiles,
     schemas: SchemaFiles | None,
     ssdp: str | None,
+    admin: listen.Listen | None,
+    part: _Part,
 ) -> None:
     started = time.monotonic()
     clock = SystemClock(0.0 if config.progression == "manual" else config.time_scale)
     bmcs = Fleet()
-    bmcs.expected = config.bmc_count
+    shard = part.shard
+    bmcs.expected = config.bmc_count if shard is None else shard.stop - shard.start
+    if shard is not None:
+        bmcs.elsewhere = shard.others
     store = None
-    if config.state_dir is not None:
+    if part.state is not None:
         store = Store.open(
-            Path(config.state_dir), fingerprint(config), full_sync=config.durability == "full", quarantine=quarantine
+            part.state, fingerprint(config), full_sync=config.durability == "full", quarantine=quarantine
         )
 
     async def main() -> None:
@@ -296,7 +420,7 @@ def _serve(
         pusher = Pusher(clock, config.event_destinations, keeper.changed if keeper else _committed)
         driver.emit = Hub(clock, pusher.push).emit
         with contextlib.ExitStack() as opened:
-            sock, warning = listen.open_socket(redfish)
+            sock, warning = (part.sock, "") if part.sock is not None else listen.open_socket(redfish)
             opened.callback(sock.close)
             discovery = None
             if ssdp is not None:
@@ -316,18 +440,19 @@ def _serve(
             collector = FleetCollector(
                 context.metrics, bmcs, driver.__len__, keeper.journal if keeper else None, pusher.counted
             )
-            app = admin_app(bmcs, registry_of(collector), driver.skip if admin.loopback else None)
+            by_hand = (driver.skip, context.set_reading) if admin.loopback else (None, None)
+            app = admin_app(bmcs, registry_of(collector), *by_hand)
             listeners.append(admin_listener(app, admin_sock))
 
         async def build() -> None:
             restorer = Restorer(store, clock) if store is not None else None
             born = clock.now().wall if restorer is None else restorer.born
             hasher = Hasher(store.key if store else None)
-            for _ in Builder(config, hasher, born, restorer, files, schemas).populate(bmcs):
+            for _ in Builder(config, hasher, born, restorer, files, schemas, shard).populate(bmcs):
                 await asyncio.sleep(0)
             for bmc in bmcs:
                 driver.execute(bmc, ())
-            _announce(bmcs, redfish, port, served_tls is not None, time.monotonic() - started)
+            _announce(bmcs, redfish, port, served_tls is not None, time.monotonic() - started, shard)
             _report(store, restorer)
 
         try:
@@ -376,26 +501,40 @@ def _some(ids: list[str]) -> str:
     return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
 
 
-def _announce(bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, seconds: float) -> None:
+def _announce(
+    bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, seconds: float, shard: Shard | None
+) -> None:
     everyone = list(bmcs)
     first, last = everyone[0], everyone[-1]
     scheme = "https" if with_tls else "http"
-    click.echo(f"{len(bmcs)} BMCs ready after {seconds:.1f} s, {first.address} to {last.address}, port {port}")
-    for line in _credentials(bmcs):
-        click.echo(f"  {line}")
+    who = f"shard {shard}: " if shard is not None else ""
+    said = [f"{who}{len(bmcs)} BMCs ready after {seconds:.1f} s, {first.address} to {last.address}, port {port}"]
+    said += [f"  {line}" for line in _credentials(bmcs)]
     insecure = "-k " if with_tls else ""
     if served.loopback and served.network.num_addresses > 1 and first.address.startswith("127."):
-        click.echo(f"Try: curl {insecure}{scheme}://{first.address}:{port}/redfish/v1/")
+        said.append(f"Try: curl {insecure}{scheme}://{first.address}:{port}/redfish/v1/")
     else:
         here = str(served.network.network_address) if served.network.num_addresses == 1 else "127.0.0.1"
         forwarded = f"-H 'Forwarded: host={first.address}'"
-        click.echo(f"Try: curl {insecure}{forwarded} {scheme}://{here}:{port}/redfish/v1/")
+        said.append(f"Try: curl {insecure}{forwarded} {scheme}://{here}:{port}/redfish/v1/")
+    # At once: other shards say theirs.
+    click.echo("\n".join(said))
     sys.stdout.flush()
 
 
 def _credentials(bmcs: Fleet) -> list[str]:
-    """One line per kind of hardware and of password; a password that the user chose is not repeated."""
-    return list(dict.fromkeys(_credential(bmc) for bmc in bmcs))
+    """One line per kind of hardware and of password, with how many there are where a kind has several.
+
+    A password that the user chose is not repeated.
+    """
+    lines = Counter((bmc.tree.head.title, _credential(bmc)) for bmc in bmcs)
+    kinds = Counter(title for title, _ in lines)
+    return [
+        f"{title}{f' ({count} of them)' if several > 1 else ''}: {what}"
+        for title, several in kinds.items()
+        for (of, what), count in lines.most_common()
+        if of == title
+    ]
 
 
 def _credential(bmc: Bmc) -> str:
@@ -404,7 +543,7 @@ def _credential(bmc: Bmc) -> str:
     account = bmc.accounts.get(factory.id)
     if account is not None and account.digest == account.factory:
         change = "" if account.exempt else ", to be changed first"
-        return f"{head.title}: {factory.user} / {factory.password} (factory password{change})"
+        return f"{factory.user} / {factory.password} (factory password{change})"
     first = bmc.shared.accounts.get(factory.id)
     given = account is not None and first is not None and account.digest == first.digest
-    return f"{head.title}: {factory.user} / the password that {'you gave' if given else 'it was changed to'}"
+    return f"{factory.user} / the password that {'you gave' if given else 'it was changed to'}"

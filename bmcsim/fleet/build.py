@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Network
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from bmcsim.fleet.conduct import Conduct, changed, implied
 from bmcsim.fleet.config import FleetConfig, MachineGroup
 from bmcsim.fleet.identities import BmcPlan, plan
 from bmcsim.fleet.registry import Fleet
+from bmcsim.fleet.shards import Shard
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine import holes
 from bmcsim.machine.bmc import Bmc
@@ -22,7 +24,7 @@ from bmcsim.machine.resources import Network, Shared
 from bmcsim.machine.state import State
 from bmcsim.tree import presets, software
 from bmcsim.tree.compile import Tree, compile_tree
-from bmcsim.tree.profile import Timings, load
+from bmcsim.tree.profile import Profile, Timings, load
 from bmcsim.tree.registry_files import RegistryFiles
 from bmcsim.tree.schema_files import SchemaFiles
 from bmcsim.tree.source import ProfileError
@@ -50,10 +52,12 @@ class Builder:
         restore: Callable[[Bmc], State | None] | None = None,
         files: RegistryFiles | None = None,
         schemas: SchemaFiles | None = None,
+        shard: Shard | None = None,
     ) -> None:
         """born: when the fleet was first started, seconds since the epoch. restore: gives the state a BMC had.
 
-        files: message registries that every BMC serves. schemas: and schema files.
+        files: message registries that every BMC serves. schemas: and schema files. shard: the part of the fleet that
+        is built, None for all of it.
         """
         self._config = config
         self._hasher = hasher
@@ -61,6 +65,8 @@ class Builder:
         self._restore = restore
         self._files = files
         self._schemas = schemas
+        self._shard = shard
+        self._profiles: dict[str, Profile] = {}
         self._trees: dict[tuple[Any, ...], Tree] = {}
         self._shared: dict[tuple[Any, ...], tuple[Shared, State]] = {}
 
@@ -69,8 +75,12 @@ class Builder:
 
         Raises ProfileError, ConfigError and DuplicateBmc.
         """
+        planned_bmcs, shard = plan(self._config), self._shard
         fleet.expected = self._config.bmc_count
-        for number, planned in enumerate(plan(self._config), 1):
+        if shard is not None:
+            fleet.expected, fleet.elsewhere = shard.stop - shard.start, shard.others
+            planned_bmcs = islice(planned_bmcs, shard.start, shard.stop)
+        for number, planned in enumerate(planned_bmcs, 1):
             shared, initial = self._shared_of(planned)
             bmc = Bmc(planned.id, planned.identity, planned.address, shared, initial)
             if self._restore is not None and (restored := self._restore(bmc)) is not None:
@@ -101,7 +111,7 @@ class Builder:
         parameters: dict[str, int | str] = {}
         variant = ""
         if is_dpu:
-            host = load(group.hw_type).head
+            host = self._profile(group.hw_type).head
             name = host.dpu
             parameters |= host.dpu_parameters
             if not name:
@@ -115,18 +125,18 @@ class Builder:
             desired = group.desired_dpu_firmware
         else:
             name, variant = group.hw_type, group.variant
-            variants = load(name).head.variants
+            variants = self._profile(name).head.variants
             if variant and variant not in variants:
                 key, has = f"machines.{group.name}.variant", ", ".join(variants) or "none"
                 raise ConfigError(f"{self._config.source}: {key}: {name} has no variant {variant}; there are {has}")
-            if "dpus" in load(name).parameters:
+            if "dpus" in self._profile(name).parameters:
                 parameters["dpus"] = group.dpus
             firmware, names = group.host_firmware_versions, _HOST_FIRMWARE
             password = self._config.host_bmc_password
             overrides = group.host_timings
             desired = group.desired_host_firmware
         parameters |= {names[part]: version for part, version in firmware.items()}
-        if conduct.ssdp is not None and "ssdp" in load(name).parameters:
+        if conduct.ssdp is not None and "ssdp" in self._profile(name).parameters:
             parameters["ssdp"] = conduct.ssdp
         tree = self._tree(name, variant, parameters)
         timings, behaviour = tree.head.timings, tree.head.behaviour
@@ -160,6 +170,12 @@ class Builder:
                 has = f"{tree.head.profile} has {', '.join(known)}"
                 raise ConfigError(f"{self._config.source}: {key}.{name}: is not a component; {has}")
         return {software.owner(components, name): version for name, version in desired.items()}
+
+    def _profile(self, name: str) -> Profile:
+        """A profile with its own parameters."""
+        if name not in self._profiles:
+            self._profiles[name] = load(name)
+        return self._profiles[name]
 
     def _tree(self, name: str, variant: str, parameters: dict[str, int | str]) -> Tree:
         key = (name, variant, *sorted(parameters.items()))
@@ -226,7 +242,7 @@ def example_bmc(name: str, parameters: Mapping[str, int | str] | None = None) ->
     profile = load(name, parameters)
     tree = compile_tree(profile, holes.bind)
     kind = Kind(tree.head.kind)
-    base, dpus = 0x020000000001, int(profile.parameters.get("dpus", 0))
+    base, dpus = 0x020000000001, profile.dpus
     if kind is Kind.DPU:
         identity = Identity(kind, base, base + 1, base + 2)
     else:

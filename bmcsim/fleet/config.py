@@ -48,7 +48,7 @@ DEFAULT_RACK_TYPE = "wiwynn_gb200_nvl72"
 DEFAULT_PREFIX = IPv4Network("127.64.0.0/18")
 LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 _WIDEST_DEFAULT = 10
-_PORT, _INCUMBENT_PORT = 1266, 2000
+_PORT, _MAT_PORT = 1266, 2000
 
 
 class Hardware(msgspec.Struct, frozen=True):
@@ -330,7 +330,7 @@ def default(
     rack-2, ... Raises ConfigError.
     """
     if dpus is None:
-        fixed = HARDWARE.get(profile, Hardware()).dpus
+        fixed = _hardware(profile).dpus
         dpus = 2 if fixed is None else fixed
     machines: dict[str, Any] = {
         "machines": {"host": {"hw_type": profile, "host_count": hosts, "dpu_per_host_count": dpus}}
@@ -355,18 +355,18 @@ def default(
 def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
     findings = Findings(source)
     top = Table(findings, "", data)
-    incumbent = "carbide_api_url" in top
+    of_mat = "carbide_api_url" in top
     machines = top.table("machines")
     groups = tuple([_group(machines, name) for name in sorted(machines)]) + _racks(top.table("racks"))
     _check_racks(findings, groups)
     own = top.table("bmcsim")
     fields: dict[str, Any] = {
-        "pool": _pool(top, incumbent, sum(group.bmc_count for group in groups)),
+        "pool": _pool(top, of_mat, sum(group.bmc_count for group in groups)),
         "mac_pool": _mac_pool(findings, top.table("mac_address_pool")),
         "hw_ranges": _hw_ranges(findings, top.table("hw_mac_address_ranges")),
         "host_bmc_password": top.get("host_bmc_password", converters.secret, None),
         "dpu_bmc_password": top.get("dpu_bmc_password", converters.secret, None),
-        "port": top.get("bmc_mock_port", converters.whole(1, 65535), _INCUMBENT_PORT if incumbent else _PORT),
+        "port": top.get("bmc_mock_port", converters.whole(1, 65535), _MAT_PORT if of_mat else _PORT),
         "listen": own.get("listen", converters.text, None),
         "admin": own.get("admin", converters.text, None),
         "state_dir": own.get("state_dir", converters.text, None),
@@ -439,7 +439,8 @@ def _hardware(hw_type: str) -> Hardware:
     if hw_type in HARDWARE:
         return HARDWARE[hw_type]
     try:
-        return Hardware(Kind(profiles.load(hw_type).head.kind))
+        head = profiles.load(hw_type).head
+        return Hardware(Kind(head.kind), head.dpus if head.dpu else 0)
     except ProfileError:
         # Whoever builds the fleet says what is wrong with it.
         return Hardware()
@@ -583,11 +584,11 @@ def _desired(table: Table) -> dict[str, str]:
     return {name: version for name in table if (version := table.get(name, converters.version, None)) is not None}
 
 
-def _pool(top: Table, incumbent: bool, bmcs: int) -> PoolConfig:
+def _pool(top: Table, of_mat: bool, bmcs: int) -> PoolConfig:
     line = f'dhcp = {{ type = "pool", prefix = "{_default_prefix(bmcs)}", reserve_first = 1 }}'
     advice = f"write the line  {line}  above the first [table] of the file"
     if "dhcp" not in top:
-        if incumbent:
+        if of_mat:
             top.error("dhcp", f"a file with carbide_api_url means type 'api', which is not available yet; {advice}")
         return PoolConfig()
     table = top.table("dhcp")

@@ -1,6 +1,6 @@
 """All BMCs of a process, and which of them a request is for."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.fleet.forwarded import MalformedForwarded, forwarded_host, normalise_host
@@ -18,7 +18,8 @@ class Absent(Exception):
 class Fleet:
     """The registry.
 
-    ready: turns true when every configured BMC is in it. version: changes whenever routing might.
+    ready: turns true when every configured BMC is in it. version: changes whenever routing might. elsewhere: addresses
+    of BMCs of the same fleet that other processes have.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class Fleet:
         self.version = 0
         self.expected = 0
         self.ready = False
+        self.elsewhere: Container[str] = ()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -68,7 +70,8 @@ class Fleet:
         """The BMC of a request: by Forwarded, else Host, else the address that was dialled, else the only one.
 
         A Forwarded host is final: it never falls through to another BMC. Raises RedfishError 400 for a malformed
-        Forwarded field and 404 for a request that names no BMC, and Absent while the fleet is not complete.
+        Forwarded field, 421 for a BMC that another process has and 404 for a request that names no BMC, and Absent
+        while the fleet is not complete.
         """
         if forwarded:
             try:
@@ -78,28 +81,32 @@ class Fleet:
             if wanted is not None:
                 bmc = self._by_address.get(wanted) or self._by_address.get(normalise_host(wanted))
                 if bmc is None:
-                    raise self._no_route(f"Forwarded host={wanted}")
+                    raise self._no_route(f"Forwarded host={wanted}", wanted)
                 return bmc
         named = host.decode("latin-1")
         bmc = self._by_address.get(named.partition(":")[0])
         if bmc is None and named:
             bmc = self._by_address.get(normalise_host(named))
+            if bmc is None and self.elsewhere and normalise_host(named) in self.elsewhere:
+                raise self._no_route(f"Host {named}", named)
         if bmc is None:
             bmc = self._by_address.get(dialled)
         if bmc is not None:
             return bmc
-        if len(self._by_id) == 1 and self.ready:
+        if len(self._by_id) == 1 and self.ready and not self.elsewhere:
             return next(iter(self._by_id.values()))
         raise self._no_route(f"Host {named or '(none)'}, dialled address {dialled}")
 
     def names(self, bmc: Bmc, forwarded: bytes, host: bytes) -> bool:
         """Whether the header fields alone lead to a BMC, whatever address was dialled."""
         try:
-            return self.route(forwarded, host, "") is bmc and len(self._by_id) > 1
+            return self.route(forwarded, host, "") is bmc
         except (RedfishError, Absent):
             return False
 
-    def _no_route(self, tried: str) -> Exception:
+    def _no_route(self, tried: str, named: str = "") -> Exception:
         if not self.ready:
             return Absent(tried)
+        if normalise_host(named) in self.elsewhere:
+            return RedfishError(421, "ResourceNotFound", "BMC", f"{tried}, which another process of this fleet has")
         return RedfishError(404, "ResourceNotFound", "BMC", tried)

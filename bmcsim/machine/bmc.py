@@ -27,6 +27,7 @@ from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFai
 from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity, Kind
 from bmcsim.machine.jobs import Job
+from bmcsim.machine.load import Load
 from bmcsim.machine.lockout import FailedLogins, Lockout
 from bmcsim.machine.power import Power
 from bmcsim.machine.rack import Rack
@@ -58,11 +59,11 @@ class Bmc(Resources):
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
     dpus: host: the BMCs of its DPUs. rack: that it is in, None where it stands free. failed_logins: since the process
-    started. feed: of events, since the last reset.
+    started. feed: of events, since the last reset. load: what it is busy with, None where that has no limit.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
-    __slots__ = ("address", "dpus", "failed_logins", "feed", "id", "rack", "sessions", "timers")
+    __slots__ = ("address", "dpus", "failed_logins", "feed", "id", "load", "rack", "sessions", "timers")
 
     def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, initial: State) -> None:
         super().__init__(identity, shared, initial)
@@ -74,6 +75,7 @@ class Bmc(Resources):
         self.timers: dict[str, Any] | None = None
         self.failed_logins: FailedLogins | None = None
         self.feed: Feed | None = None
+        self.load = Load.of(shared.behaviour.request_limit, shared.behaviour.request_rate)
 
     def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
         """The states and sessions of this BMC and what depends on it, for `forget`."""
@@ -135,7 +137,9 @@ class Bmc(Resources):
 
     def locked(self, account_id: str, moment: Moment) -> bool:
         """Whether an account is locked after failed logins."""
-        return self.failed_logins is not None and self.failed_logins.locked(account_id, self.lockout, moment.mono)
+        if self.failed_logins is None or (account := self.accounts.get(account_id)) is None:
+            return False
+        return self.failed_logins.locked(account.lock_key, self.lockout, moment.mono)
 
     def login_failed(self, user: str, moment: Moment) -> list[Action]:
         """Somebody tried a wrong password, or a user that is not there."""
@@ -148,14 +152,23 @@ class Bmc(Resources):
         if self.basic_account is account:
             # Its next login has to be seen, since it resets the counter.
             self._forget_header()
-        if not self.failed_logins.add(account.id, rule, moment.mono):
+        locks = self.failed_logins.add(account.lock_key, rule, moment.mono)
+        self.failed_logins.keep([one.lock_key for one in self.accounts.accounts])
+        if not locks:
             return []
         return self._apply([Happened(Happening.ACCOUNT_LOCKED, f"{ACCOUNTS}/{account.id}")], moment)
 
-    def unlock(self, account_id: str = "") -> None:
-        """The failed logins of an account, '' for all, are over: it logged in, is gone, or an administrator says so."""
+    def forget_failed_logins(self, account: Account | None = None) -> None:
+        """The failed logins of an account that logged in are over, or those of all. That is not undone."""
         if self.failed_logins is not None:
-            self.failed_logins.forget(account_id)
+            self.failed_logins.forget(account.lock_key if account is not None else "")
+
+    def unlocked(self, account: Account) -> Account:
+        """An account for which no failed login has counted yet: an administrator says so, or it is new."""
+        failed = self.failed_logins
+        while failed is not None and account.lock_key in failed:
+            account = msgspec.structs.replace(account, unlocks=account.unlocks + 1)
+        return account
 
     @property
     def roles(self) -> Mapping[str, Role]:
@@ -456,8 +469,8 @@ class Bmc(Resources):
 
     @property
     def plain(self) -> bool:
-        """Whether requests get their plain answers: no reset and no fault has a say."""
-        return self.state.service is Service.UP and not self.state.faults
+        """Whether requests get their plain answers: no reset, no fault and no limit has a say."""
+        return self.state.service is Service.UP and not self.state.faults and self.load is None
 
     @property
     def refuses_connections(self) -> bool:
@@ -495,7 +508,7 @@ class Bmc(Resources):
                 if self.feed is not None:
                     follows.append(EndStreams())
             case Happening.BMC_RESTARTED:
-                self.unlock()
+                self.forget_failed_logins()
                 # The entries of an untouched log are dated by the start that is over now.
                 began = {uri: tuple(self.log(uri)) for uri in self.tree.logs}
                 resets = self.state.resets + 1
@@ -611,10 +624,11 @@ class Bmc(Resources):
         """A subscription is over."""
         self.become(moment, subscriptions=tuple([one for one in self.state.subscriptions if one.id != id_]))
 
-    def without_owner(self, account_id: str) -> tuple[Subscription, ...]:
-        """The subscriptions once an account is gone: a later one with the same id has no right to them."""
-        gone = [msgspec.structs.replace(one, owner="") for one in self.state.subscriptions if one.owner == account_id]
-        changed = {one.id: one for one in gone}
+    def with_owner(self, account_id: str, new: str = "") -> tuple[Subscription, ...]:
+        """The subscriptions once an account has another id, or is gone (''): a later one with the same id has no right
+        to them."""
+        owned = [one for one in self.state.subscriptions if one.owner == account_id]
+        changed = {one.id: msgspec.structs.replace(one, owner=new) for one in owned}
         return tuple([changed.get(one.id, one) for one in self.state.subscriptions])
 
     def number(self, event: Event, moment: Moment) -> Numbered:
@@ -638,6 +652,16 @@ class Bmc(Resources):
             self.feed = None
         for stream in tuple(feed.streams.values()):
             if which.stream in ("", stream.id):
+                stream.end()
+
+    def end_orphans(self) -> None:
+        """Sessions and streams end whose account is not there, or not usable: the change that brought it was undone."""
+        usable = {account.id for account in self.accounts.accounts if account.usable}
+        if self.sessions is not None:
+            for account_id in self.sessions.accounts() - usable:
+                self.drop_sessions(DropSessions(account_id))
+        for stream in tuple(self.feed.streams.values()) if self.feed is not None else ():
+            if stream.owner not in usable:
                 stream.end()
 
     # clock

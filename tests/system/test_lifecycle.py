@@ -15,6 +15,7 @@ def test_no_bmc_disagrees_about_its_password_after_a_crash(tmp_path: Path) -> No
     core = min(os.sched_getaffinity(0))
     settings = Settings(
         fleet=Fleet(334, 2),
+        racks=1,
         seconds=1,
         rounds=1,
         settle=0,

@@ -131,9 +131,32 @@ def test_a_fleet_file_is_served_as_it_says(tmp_path: Path) -> None:
         assert "Pinned-1" not in process.output
 
 
+def test_a_rack_is_served_with_71_bmcs(tmp_path: Path) -> None:
+    passwords = ["--host-password", "Pinned-1", "--dpu-password", "Pinned-2"]
+    with serving(tmp_path / "serve.log", "--racks", "1", *passwords) as process:
+        assert "71 BMCs ready" in process.output
+        assert "127.64.0.2 to 127.64.0.72" in process.output
+        roots = [curl(f"https://127.64.0.{last}:{process.port}/redfish/v1/") for last in range(2, 73)]
+        assert {status for status, _ in roots} == {200}
+        assert len({root["UUID"] for _, root in roots}) == 71
+        shelf, tray, dpu = (f"https://127.64.0.{last}:{process.port}/redfish/v1" for last in (2, 6, 7))
+        assert curl(f"{tray}/")[1]["Product"] == "GB200 NVL"
+        status, chassis = curl("-u", "root:Pinned-1", f"{tray}/Chassis/Chassis_0")
+        assert (status, chassis["Location"]) == (
+            200,
+            {"Placement": {"Rack": "rack-1", "RackOffset": 11, "RackOffsetUnits": "EIA_310"}},
+        )
+        assert curl("-u", "root:Pinned-2", f"{dpu}/Systems/Bluefield")[0] == 200
+        status, chassis = curl("-u", "root:factory_password", f"{shelf}/Chassis/powershelf")
+        assert (status, chassis["PowerState"]) == (200, "Off")
+        assert curl("-u", "root:Pinned-1", f"{shelf}/Chassis/powershelf")[0] == 401
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["--racks", "1", "--hosts", "1"], "exclude each other"),
+        (["--racks", "0"], "--racks"),
         (["missing.toml"], "missing.toml"),
         (["--profile", "dell_poweredge_r751"], "dell_poweredge_r750"),
         (["--listen", "nowhere"], "127.0.0.0/8:1266"),

@@ -1,6 +1,6 @@
 """What the connections of one listener share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from email.utils import formatdate
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
@@ -12,6 +12,8 @@ from bmcsim.edges.http.metrics import Metrics
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.journal import NotEncodable
 from bmcsim.fleet.registry import Absent, Fleet
+from bmcsim.machine import sensors
+from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import Bmc
 from bmcsim.redfish import service
 from bmcsim.redfish.exchange import Head, Request, Response
@@ -89,6 +91,8 @@ class Context:
         self._date_second = -1
         self._date = b""
         self.known: dict[bytes, Known] = {}
+        # Address -> open connections, of BMCs that have a limit of them.
+        self._open: dict[str, set[object]] = {}
 
     def date_line(self, moment: Moment) -> bytes:
         """The Date header line, formatted once a second."""
@@ -99,15 +103,36 @@ class Context:
         return self._date
 
     def refuses(self, dialled: str) -> bool:
-        """Whether a new connection to an address is reset: nothing is served there, or its BMC is in such a reset."""
+        """Whether a new connection to an address is reset: nothing is served there, its BMC is in such a reset, or has
+        as many as it takes."""
         try:
             if self.served is not None and ip_address(dialled) not in self.served:
                 return True
         except ValueError:
             # The connection is gone before anyone could ask what was dialled.
             return True
+        if self.fleet.elsewhere and dialled in self.fleet.elsewhere:
+            # Its process has ended, or is about to: what answers there must be that BMC or nobody.
+            return True
         bmc = self.fleet.by_address(dialled)
-        return bmc is not None and bmc.refuses_connections
+        return bmc is not None and (bmc.refuses_connections or self._full(bmc))
+
+    def _full(self, bmc: Bmc) -> bool:
+        limit = bmc.shared.behaviour.connection_limit
+        return limit is not None and len(self._open.get(bmc.address, ())) >= limit
+
+    def opened(self, dialled: str, connection: object) -> None:
+        """A connection to an address was let in."""
+        bmc = self.fleet.by_address(dialled)
+        if bmc is not None and bmc.shared.behaviour.connection_limit is not None:
+            self._open.setdefault(dialled, set()).add(connection)
+
+    def released(self, dialled: str, connection: object) -> None:
+        """A connection is gone. For one that was never let in, and for the second time, nothing happens."""
+        if (those := self._open.get(dialled)) is not None:
+            those.discard(connection)
+            if not those:
+                del self._open[dialled]
 
     def route(self, fields: Mapping[bytes, bytes], dialled: str) -> Bmc:
         """The BMC of a request. Raises RedfishError, and Dropped while the fleet is not complete."""
@@ -185,16 +210,39 @@ class Context:
             self.execute(bmc, response)
             return
 
-        def done(error: BaseException | None) -> None:
-            if error is not None:
-                refused = (500, "InternalError") if isinstance(error, NotEncodable) else (507, "InsufficientStorage")
-                refusal = error_response(RedfishError(*refused))
-                refusal.delivery = response.delivery
-                then(refusal)
+        def told(error: BaseException | None) -> None:
+            if error is None:
+                then(response)
                 return
-            then(response)
-            # Also without actions: the driver takes the timers of a changed BMC from its state.
-            self.driver.execute(bmc, response.actions)
+            refused = (500, "InternalError") if isinstance(error, NotEncodable) else (507, "InsufficientStorage")
+            refusal = error_response(RedfishError(*refused))
+            refusal.delivery = response.delivery
+            then(refusal)
+
+        self._store(bmc, response.actions, told)
+
+    def set_reading(self, bmc: Bmc, sensor: str, by_hand: float | None, told: Done) -> None:
+        """Make a sensor read something (None: what it measures), store that, and tell so, now or later.
+
+        Raises KeyError for a URI of no sensor, and ValueError for what is no number.
+        """
+        self._store(bmc, sensors.set_reading(bmc, sensor, by_hand, self.clock.now()), told)
+
+    def _store(self, bmc: Bmc, actions: Sequence[Action], told: Done) -> None:
+        """Commit what a BMC changed, tell so, and execute the actions if it was stored.
+
+        Without that the timers still have to follow: some of the BMCs that a command reaches may be stored.
+        """
+
+        def done(error: BaseException | None) -> None:
+            told(error)
+            if error is None:
+                # Also without actions: the driver takes the timers of a changed BMC from its state.
+                self.driver.execute(bmc, actions)
+                return
+            for one in bmc.reach():
+                one.end_orphans()
+                self.driver.sync(one)
 
         if self.commit is None:
             for one in bmc.reach():

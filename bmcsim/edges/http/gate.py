@@ -28,6 +28,9 @@ class Gated(Protocol):
     def accepted(self, transport: asyncio.Transport) -> bool:
         """The connection is there, without TLS as yet; whether it may go on."""
 
+    def released(self) -> None:
+        """The connection is gone, whether or not it came to TLS."""
+
 
 class Gate(_TLS):  # type: ignore[misc]
     """Server-side TLS that begins once its protocol has accepted the connection. Needs uvloop."""
@@ -40,10 +43,14 @@ class Gate(_TLS):  # type: ignore[misc]
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin the handshake, or not."""
-        gated = self._gated
-        del self._gated
-        if gated.accepted(transport):
+        if self._gated.accepted(transport):
             super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let the connection go also where there was no TLS to end."""
+        super().connection_lost(exc)
+        self._gated.released()
+        del self._gated
 
 
 def dialled_address(transport: asyncio.Transport) -> str:

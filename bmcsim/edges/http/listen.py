@@ -1,7 +1,12 @@
 """Listening sockets: one socket sees thousands of addresses."""
 
+import ctypes
 import re
 import socket
+import struct
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 import msgspec
@@ -56,11 +61,12 @@ def parse_listen(text: str) -> Listen:
     return Listen(network, port)
 
 
-def open_socket(listen: Listen, option: str = "--listen") -> tuple[socket.socket, str]:
+def open_socket(listen: Listen, option: str = "--listen", *, shared: bool = False) -> tuple[socket.socket, str]:
     """A listening socket, and a warning or ''. Raises ListenError when the port is taken or forbidden.
 
     For a network of loopback the socket is bound to all addresses and tied to the loopback device; where that is not
     possible, it is bound to one address, and BMCs are told apart by the Host or Forwarded header alone.
+    shared: with other sockets of this user that say so too.
     """
     six = listen.network.version == 6
     # asyncio's own loop sets TCP_NODELAY only where the protocol is named.
@@ -80,6 +86,8 @@ def open_socket(listen: Listen, option: str = "--listen") -> tuple[socket.socket
     try:
         if six and listen.everything:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind((host, listen.port))
         sock.listen(BACKLOG)
     except OSError as error:
@@ -87,3 +95,63 @@ def open_socket(listen: Listen, option: str = "--listen") -> tuple[socket.socket
         raise ListenError(f"cannot listen on {listen}: {error.strerror}; choose another with {option}") from error
     sock.setblocking(False)
     return sock, warning
+
+
+def open_sockets(listen: Listen, starts: Sequence[int]) -> list[socket.socket]:
+    """A listening socket for each part of a fleet, on one port: the kernel hands a connection to the part that has the
+    address that was dialled. Raises ListenError.
+
+    starts: the lowest IPv4 address of each part, ascending, as integers. Connections to lower addresses, and by IPv6,
+    go to the first part. The sockets keep their places for as long as none of them is closed by all its holders.
+    """
+    if listen.network.num_addresses == 1:
+        raise ListenError(
+            f"{listen} is one address, and shards are told apart by the address that a client dials: listen on a "
+            "network such as 127.0.0.0/8:1266 or on 0.0.0.0:1266, or start each --shard I/N with an address of its own"
+        )
+    if sys.platform != "linux":
+        raise ListenError("shards need Linux, which can steer connections by the address that was dialled")
+    # Sockets that share a port let any other of the same user join them that shares too. This one does not.
+    alone, warning = open_socket(listen)
+    listen = Listen(listen.network, alone.getsockname()[1])
+    alone.close()
+    if warning:
+        raise ListenError(f"cannot serve shards: {warning}")
+    with ExitStack() as opened:
+        socks = []
+        for _ in starts:
+            socks.append(open_socket(listen, shared=True)[0])
+            opened.callback(socks[-1].close)
+            if len(socks) == 1:
+                _attach(socks[0], steering(starts))
+        opened.pop_all()
+    return socks
+
+
+# linux/filter.h and asm-generic/socket.h; this Python has no names for them.
+_SO_ATTACH_REUSEPORT_CBPF = 51
+_LOAD_BYTE, _LOAD_WORD, _SHIFT_RIGHT, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x30, 0x20, 0x74, 0x15, 0x35, 0x06
+_NETWORK_HEADER = 0xFFF00000
+_DESTINATION = _NETWORK_HEADER + 16
+
+
+def steering(starts: Sequence[int]) -> bytes:
+    """A classic BPF program that gives the place of the socket for a packet by its IPv4 destination."""
+    program = [(_LOAD_BYTE, 0, 0, _NETWORK_HEADER), (_SHIFT_RIGHT, 0, 0, 4), (_IF_EQUAL, 1, 0, 4), (_RETURN, 0, 0, 0)]
+    program.append((_LOAD_WORD, 0, 0, _DESTINATION))
+    for place in range(len(starts) - 1, 0, -1):
+        program += [(_IF_AT_LEAST, 0, 1, starts[place]), (_RETURN, 0, 0, place)]
+    program.append((_RETURN, 0, 0, 0))
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+
+
+def _attach(sock: socket.socket, program: bytes) -> None:
+    """Let a program choose among the sockets that share a port with this one. Needs no privilege."""
+    code = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("HL", len(program) // 8, ctypes.addressof(code))
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_REUSEPORT_CBPF, described)
+    except OSError as error:
+        raise ListenError(
+            f"this system cannot steer connections to shards: {error.strerror}; use one process"
+        ) from error

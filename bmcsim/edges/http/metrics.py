@@ -1,5 +1,6 @@
 """Counters of the Redfish port, and the Prometheus exposition of them. No label ever names a BMC."""
 
+import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from bmcsim.fleet.journal import Journal
 from bmcsim.fleet.registry import Fleet
 
 BOUNDS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_FIRST = BOUNDS[0]
 
 
 class Metrics:
@@ -47,7 +49,8 @@ class Metrics:
     def observe(self, status: int, seconds: float) -> None:
         """One answered request. seconds: from the complete request to the written answer."""
         self.classes[status // 100] += 1
-        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+        # Most are in the first bucket.
+        self.buckets[0 if seconds <= _FIRST else bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 
 
@@ -107,6 +110,9 @@ class FleetCollector(Collector):
         yield bmcs
         yield GaugeMetricFamily("bmcsim_bmcs_expected", "BMCs of the fleet file.", value=self._fleet.expected)
         yield GaugeMetricFamily("bmcsim_timers", "Pending timers.", value=self._timers())
+        # Counting objects would stop the loop for as long as a collection; blocks are counted by page.
+        blocks = sys.getallocatedblocks()
+        yield GaugeMetricFamily("bmcsim_heap_blocks", "Blocks of memory that objects have in Python's heap.", value=blocks)
         if self._deliveries is not None:
             yield _of_deliveries(self._deliveries)
         if self._journal is not None:

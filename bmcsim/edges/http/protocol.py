@@ -220,7 +220,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         refused = self.context.refuses(self.dialled)
         if refused:
             reset(transport)
+        else:
+            self.context.opened(self.dialled, self)
         return not refused
+
+    def released(self) -> None:
+        """The connection is gone: it counts no more."""
+        self.context.released(self.dialled, self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Join the connections of the listener. Without TLS this is where a connection is accepted."""
@@ -233,6 +239,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Forget the connection; a slow-lane request sees a disconnect."""
         self.context.metrics.connections_closed += 1
+        self.released()
         self.listener.connections.discard(cast(Any, self))
         for owed in (self._active, self._cycle, *(self._queue or ())):
             if isinstance(owed, Cycle | Outgoing):
@@ -373,16 +380,18 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         Neither the target nor the header block is looked into: the one must be a URI of the tree, the other equal to a
         block that was parsed as a whole request head without a body.
         """
-        end = data.find(b" HTTP/1.1\r\n", 4)
-        known = self.context.known.get(data[end + 11 :])
-        if known is None or self._waiting:
-            return False
+        line, _, block = data.partition(b" HTTP/1.1\r\n")
         context = self.context
-        try:
-            bmc = context.route_known(known, self.dialled)
-        except (Dropped, RedfishError):
+        known = context.known.get(block)
+        if known is None or self._active is not None or self._write_paused or self._queue:
             return False
-        path = data[4:end].decode("latin-1")
+        bmc = known.bmc
+        if bmc is None or known.version != context.fleet.version:
+            try:
+                bmc = context.route_known(known, self.dialled)
+            except (Dropped, RedfishError):
+                return False
+        path = line[4:].decode("latin-1")
         if path not in bmc.tree.nodes:
             return False
         moment = context.clock.now()
@@ -613,9 +622,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             else:
                 context.metrics.dropped += 1
             cut = outgoing.hurried or (final.delivery is not None and final.delivery.keep is not None)
-            if bmc is not None and final.stream is not None and not cut:
+            if bmc is None or final.stream is None or cut:
+                over()
+            elif final.stream.admitted():
                 self._stream(bmc, final.stream, keep_alive, over)
             else:
+                # Its head said that there is a stream, and it was long on its way.
+                outgoing.closes = True
                 over()
 
         def settled(final: Response) -> None:

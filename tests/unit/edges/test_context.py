@@ -1,9 +1,10 @@
 """What every lane does with a request: who is asked to commit, and when."""
 
 import orjson
+import pytest
 
 from bmcsim.core.clock import ManualClock
-from bmcsim.edges.http.context import Context
+from bmcsim.edges.http.context import Context, Dropped, Known
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.config import parse
 from bmcsim.fleet.driver import Driver
@@ -13,7 +14,7 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
 from bmcsim.machine.power import Power
 from bmcsim.redfish.exchange import Head, Request, Response
-from tests.conftest import basic
+from tests.conftest import basic, make_client
 
 ACCOUNT_SERVICE = "/redfish/v1/AccountService"
 RESET = "/redfish/v1/Systems/System.Embedded.1/Actions/ComputerSystem.Reset"
@@ -91,3 +92,18 @@ def test_a_change_that_no_disk_could_take_is_a_fault_of_ours_and_a_full_one_is_n
         answers: list[Response] = []
         edge.context.settle(bmc, response, answers.append)
         assert [answer.status for answer in answers] == [status]
+
+
+def test_the_only_bmc_is_remembered_with_a_header_block_until_there_is_another_one() -> None:
+    clock, fleet = ManualClock(), Fleet()
+    first, second = make_client("bluefield3").bmc, make_client("bluefield3", index=1).bmc
+    fleet.add(first)
+    context = Context(fleet, Driver(clock), clock)
+    known = Known(Head(), {b"host": second.address.encode()})
+    with pytest.raises(Dropped):
+        context.route_known(known, "127.0.0.1")
+    fleet.ready = True
+    assert context.route_known(known, "127.0.0.1") is first
+    assert known.bmc is first
+    fleet.add(second)
+    assert context.route_known(known, "127.0.0.1") is second

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
 
+import msgspec
 import orjson
 import pytest
 
@@ -142,3 +143,60 @@ async def test_a_client_that_does_not_answer_the_end_of_tls_keeps_nothing_waitin
         assert asyncio.get_running_loop().time() - began < 3
     finally:
         silent.close()
+
+
+def limit_connections(server: Server, address: str, most: int) -> None:
+    bmc = server.context.fleet.by_address(address)
+    assert bmc is not None
+    behaviour = msgspec.structs.replace(bmc.shared.behaviour, connection_limit=most)
+    bmc.shared = msgspec.structs.replace(bmc.shared, behaviour=behaviour)
+
+
+async def until_gone(server: Server) -> None:
+    """Until nothing is counted."""
+    async with asyncio.timeout(5):
+        while server.context._open:
+            await asyncio.sleep(0.01)
+
+
+async def test_e27_a_bmc_takes_so_many_connections_and_another_one_is_reset(server: Server) -> None:
+    """E27: a real BMC stops at 100 or 200 connections; here each BMC counts its own, and nothing counts all."""
+    limit_connections(server, SECOND, 5)
+    kept = [await server.connect(SECOND) for _ in range(5)]
+    assert [await ending(SECOND, server.port, get(SYSTEM)) for _ in range(3)] == ["reset"] * 3
+    for _ in range(20):
+        (answer,) = await server.exchange(get("/redfish", CLOSE))
+        assert answer.status == 200
+    for connection in kept:
+        connection.writer.write(get(SYSTEM, CLOSE, host=SECOND))
+        assert (await connection.answer()).status == 200
+    await until_gone(server)
+    (answer,) = await server.exchange(get(SYSTEM, CLOSE, host=SECOND), SECOND)
+    assert answer.status == 200
+
+
+@uvloop_only
+async def test_e27_connections_count_from_before_their_tls_handshake_until_they_are_gone(secure: Server) -> None:
+    """180 connections at once, most of which are still in their handshake; those that never come to TLS count too."""
+    limit_connections(secure, SECOND, 20)
+    tries = await asyncio.gather(*[connect(secure, SECOND) for _ in range(180)], return_exceptions=True)
+    assert sum(isinstance(one, Connection) for one in tries) == 20
+    for one in tries:
+        if isinstance(one, Connection):
+            one.writer.transport.abort()
+    await until_gone(secure)
+    for _ in range(3):
+        _, writer = await asyncio.open_connection(SECOND, secure.port)
+        writer.write(b"no TLS")
+        await writer.drain()
+        await until_gone(secure)
+        writer.transport.abort()
+    assert isinstance(await connect(secure, SECOND), Connection)
+
+
+async def test_a_connection_to_a_bmc_of_another_process_is_reset(server: Server) -> None:
+    """It can only come where that process is about to end; nobody else answers in its place."""
+    server.context.fleet.elsewhere = {"127.64.0.9"}
+    assert await ending("127.64.0.9", server.port, get(SYSTEM)) == "reset"
+    (answer,) = await server.exchange(get("/redfish", CLOSE), "127.64.0.10")
+    assert answer.status == 200

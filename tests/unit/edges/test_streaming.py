@@ -13,6 +13,7 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.events import HISTORY, Event
 from bmcsim.machine.faults import Rules
 from bmcsim.redfish.injection import rule_of
+from tests.conftest import basic
 from tests.unit.edges.conftest import CLOSE, FIRST, SYSTEM, Answer, Connection, Server, get, send, serving
 
 STREAM = "/redfish/v1/EventService/SSE"
@@ -321,6 +322,42 @@ async def test_faults_of_bodies_leave_a_stream_alone_which_has_none(streams: Str
     assert messages(await chunk(connection)) == ["one"]
 
 
+@both_lanes
+async def test_delayed_answers_open_no_more_streams_than_there_may_be(streams: Streams, request_: bytes) -> None:
+    rules(streams, {"Latency": {"mean": "250ms"}})
+    limit = streams.bmc.shared.behaviour.stream_limit
+    connections = [await streams.server.connect() for _ in range(limit + 5)]
+    for connection in connections:
+        connection.writer.write(request_)
+    heads = [await head_of(connection) for connection in connections]
+    assert {head.status for head in heads} == {200}
+    await until(lambda: len(streams.server.listener.server.server_state.connections) == limit)
+    assert streams.open == limit
+
+
+@both_lanes
+@pytest.mark.parametrize("way", ["reset", "disabled"])
+async def test_a_stream_that_may_not_be_any_more_after_a_delay_is_not_opened(
+    streams: Streams, request_: bytes, way: str
+) -> None:
+    """Its connection closes without the end of a stream."""
+    rules(streams, {"Latency": {"mean": "100ms"}})
+    connection = await streams.server.connect()
+    connection.writer.write(request_)
+    await until(lambda: any(one._active for one in streams.server.listener.server.server_state.connections))
+    bmc, moment = streams.bmc, streams.server.clock.now()
+    if way == "reset":
+        streams.server.context.driver.execute(bmc, bmc.reset_bmc(moment))
+    else:
+        bmc.change(bmc.tree.nodes["/redfish/v1/EventService"], {"ServiceEnabled": False}, moment)
+    bmc.committed()
+    received = await rest(connection)
+    assert received.startswith(b"HTTP/1.1 200")
+    assert received.endswith(b"\r\n\r\n")
+    assert LAST_CHUNK not in received
+    assert streams.open == 0
+
+
 async def test_shutdown_during_a_delay_opens_no_stream(streams: Streams) -> None:
     rules(streams, {"Latency": {"mean": "60s"}})
     connection = await streams.server.connect()
@@ -360,3 +397,21 @@ async def test_events_of_a_change_that_could_not_be_stored_are_not_told(streams:
         assert (await client.answer()).status == (507 if error is not None else 204)
         assert streams.hub.emitted == told
     assert b"ResourceChanged" in await chunk(connection)
+
+
+async def test_a_stream_of_an_account_whose_creation_could_not_be_stored_ends(streams: Streams) -> None:
+    asked: list[Any] = []
+    streams.server.context.commit = lambda bmc, done: asked.append((bmc, bmc.committed(), done))
+    new = b'{"UserName":"bob","Password":"Secret-bob","RoleId":"ReadOnly"}'
+    client = await streams.server.connect()
+    client.writer.write(send("POST", "/redfish/v1/AccountService/Accounts", new))
+    await until(lambda: bool(asked))
+    theirs = f"Authorization: {basic('bob', 'Secret-bob').decode()}"
+    connection, head = await streams.begin(get(STREAM, theirs, auth=False))
+    assert (head.status, streams.open) == (200, 1)
+    bmc, before, done = asked.pop()
+    bmc.restore(before)
+    done(OSError("full"))
+    assert (await client.answer()).status == 507
+    assert streams.open == 0
+    assert (await connection.reader.readexactly(len(LAST_CHUNK))) == LAST_CHUNK

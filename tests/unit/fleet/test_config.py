@@ -489,7 +489,7 @@ def test_a_base_with_host_bits_counts_as_its_block() -> None:
 
 
 @pytest.mark.parametrize("hosts", [4500, 6000])
-def test_dhcp_of_the_incumbent_gets_the_line_to_write(hosts: int) -> None:
+def test_dhcp_of_machine_a_tron_gets_the_line_to_write(hosts: int) -> None:
     prefix = {4500: "127.64.0.0/18", 6000: "127.64.0.0/17"}[hosts]
     line = f'dhcp = {{ type = "pool", prefix = "{prefix}", reserve_first = 1 }}'
     machines = f"[machines.a]\nhost_count = {hosts}\ndpu_per_host_count = 2"

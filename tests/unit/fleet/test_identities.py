@@ -62,7 +62,7 @@ def test_macs_of_the_instance_example() -> None:
 
 
 def test_every_kind_of_machine_in_the_order_of_names() -> None:
-    """'B' sorts before 'a', as it does in the incumbent's BTreeMap."""
+    """'B' sorts before 'a', as it does in machine-a-tron's BTreeMap."""
     plans = planned("""
         [machines.shelf]
         hw_type = "delta_power_shelf"

@@ -1,6 +1,7 @@
 """Racks in a fleet: what a [racks.NAME] table means, and who its machines are."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from bmcsim.fleet.config import FleetConfig, default, parse
 from bmcsim.fleet.identities import plan
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.identity import Kind
+from bmcsim.tree import profile as profiles
 
 RACKS = """
 [racks.lab]
@@ -143,6 +145,20 @@ def test_errors_name_key_and_remedy(text: str, line: str) -> None:
         fleet(text)
     assert line in str(caught.value)
     assert str(caught.value).count(line) == 1
+
+
+def test_the_hardware_of_a_file_says_itself_how_many_dpus_it_has(tmp_path: Path) -> None:
+    """So a rack type can have machines that no code knows."""
+    own, without = tmp_path / "own.yaml", tmp_path / "without.yaml"
+    text = profiles.find("wiwynn_gb200_nvl").read_text()
+    own.write_text(text.replace("profile: wiwynn_gb200_nvl", "profile: own"))
+    without.write_text(profiles.find("delta_power_shelf").read_text().replace("kind: power_shelf", "kind: host"))
+    assert default(2, profile=str(own)).bmc_count == 6
+    assert default(2, profile=str(without)).bmc_count == 2
+    table = f"[machines.a]\nhw_type = '{own}'\nhost_count = 1\n"
+    assert fleet(table).bmc_count == 3
+    with pytest.raises(ConfigError, match=r"dpu_per_host_count: .*own\.yaml always has 2, not 1"):
+        fleet(f"{table}dpu_per_host_count = 1")
 
 
 def test_a_free_machine_may_name_a_rack_that_is_not_simulated() -> None:
