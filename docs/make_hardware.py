@@ -1,5 +1,6 @@
 """Prints docs/hardware.md from the profiles that come with bmcsim: python docs/make_hardware.py > FILE."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import msgspec
 
 from bmcsim.fleet.config import HARDWARE
 from bmcsim.machine import holes
+from bmcsim.tree import library
 from bmcsim.tree import profile as profiles
 from bmcsim.tree.compile import Tree, compile_tree
 
@@ -32,8 +34,21 @@ def page() -> Iterator[str]:
     if missing:
         yield "\nThese hardware types are known to the fleet file, but have no profile yet. Serving one is an error:"
         yield ", ".join(f"`{name}`" for name in missing) + "."
+    yield from parts()
     for name, tree in trees.items():
         yield from section(name, tree)
+
+
+def parts() -> Iterator[str]:
+    """What profiles are made of: each part's first comment, and its parameters; those without a value must be given."""
+    yield "\n## Parts\n\nPieces that profiles share; [profiles.md](profiles.md) says how to use them."
+    yield "\n| Part | What it is | Parameters |\n|---|---|---|"
+    for name in library.names("parts"):
+        source = library.read("parts", name, "part")
+        comment = " ".join(re.match(r"(?:# .*\n)+", source.path.read_text())[0].replace("# ", "").split())
+        given = source.data.get("parameters", {})
+        shown = [f"`{key}`" if value is None else f"`{key}` = `{value}`" for key, value in given.items()]
+        yield f"| `{name}` | {comment} | {', '.join(shown) or 'none'} |"
 
 
 def section(name: str, tree: Tree) -> Iterator[str]:

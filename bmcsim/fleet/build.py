@@ -116,7 +116,8 @@ class Builder:
             parameters |= host.dpu_parameters
             if not name:
                 raise ProfileError(
-                    f"{group.name}: the profile {group.hw_type} does not say which DPUs it has (dpu: NAME)"
+                    f"{group.name}: the profile {group.hw_type} does not say which DPUs it has: add "
+                    "dpu: NAME to it, or let the group have none (--dpus 0, dpu_per_host_count = 0)"
                 )
             variant = "nic_mode" if group.dpus_in_nic_mode else ""
             firmware, names = group.dpu_firmware_versions, _DPU_FIRMWARE

@@ -156,6 +156,7 @@ def _problems(profile: Profile, tree: Tree, known: Known) -> Iterator[str]:
             yield f"{profile.path}: roles.{role}: {uri} is not there"
     yield from _dpus(profile)
     yield from _uploads(profile, tree)
+    yield from _unreached(profile, tree)
     yield from _ids(profile, tree)
     yield from _boot_order(profile, tree)
 
@@ -317,6 +318,40 @@ def _uploads(profile: Profile, tree: Tree) -> Iterator[str]:
             place = node.template.get(name)
             if place is not None and place not in tree.updates.uploads:
                 yield f"{profile.path}: {uri}: {name} {place} is not one of updates.uploads"
+
+
+def _unreached(profile: Profile, tree: Tree) -> Iterator[str]:
+    """A client that follows links from the root must come to every resource that does not say link: false."""
+    reached: set[str] = set()
+    waiting = ["/redfish/v1"]
+    while waiting:
+        uri = waiting.pop()
+        if uri in reached or uri not in tree.nodes:
+            continue
+        reached.add(uri)
+        templates = [tree.nodes[uri].template, tree.items[uri].template if uri in tree.items else {}]
+        waiting += [link.partition("#")[0].rstrip("/") for one in templates for _, link in links_of(one)]
+        waiting += [file for one in templates for file in _files_of(one)]
+        if uri == tree.inventory:
+            waiting += [node.uri for node in tree.software.values()]
+    for uri in tree.nodes:
+        resource = profile.resources.get(uri)
+        if uri not in reached and not (resource is not None and resource.link is False):
+            parent = uri.rpartition("/")[0]
+            advice = "link to it from another resource" if parent in tree.nodes else f"add {parent}"
+            yield f"{profile.path}: {uri}: no link leads there; {advice}, or write link: false"
+
+
+def _files_of(value: Any) -> Iterator[str]:
+    """What a template names by other means than a link: action infos, and files of schemas and registries."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("@Redfish.ActionInfo", "Uri") and isinstance(item, str):
+                yield item
+            yield from _files_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _files_of(item)
 
 
 def _ids(profile: Profile, tree: Tree) -> Iterator[str]:

@@ -112,7 +112,9 @@ class FleetCollector(Collector):
         yield GaugeMetricFamily("bmcsim_timers", "Pending timers.", value=self._timers())
         # Counting objects would stop the loop for as long as a collection; blocks are counted by page.
         blocks = sys.getallocatedblocks()
-        yield GaugeMetricFamily("bmcsim_heap_blocks", "Blocks of memory that objects have in Python's heap.", value=blocks)
+        yield GaugeMetricFamily(
+            "bmcsim_heap_blocks", "Blocks of memory that objects have in Python's heap.", value=blocks
+        )
         if self._deliveries is not None:
             yield _of_deliveries(self._deliveries)
         if self._journal is not None:

@@ -218,6 +218,16 @@ def test_links_are_found_at_any_depth_but_for_the_resource_itself() -> None:
     assert list(links_of(body)) == [("A", "/a"), ("B[0].C", "/c")]
 
 
+def test_a_resource_that_no_link_leads_to_is_found(write: Write) -> None:
+    supply = (
+        "  /redfish/v1/Chassis/Card1/PowerSubsystem/PowerSupplies/1:\n    type: PowerSupply.v1_6_0\n    Name: Supply\n"
+    )
+    problems = found(write(TINY + supply))
+    place = "/redfish/v1/Chassis/Card1/PowerSubsystem/PowerSupplies"
+    assert any(f"{place}: no link leads there; add /redfish/v1/Chassis/Card1/PowerSubsystem" in one for one in problems)
+    assert any(f"{place}/1: no link leads there; link to it" in one or f"{place}/1: no link" in one for one in problems)
+
+
 def test_a_log_of_something_that_never_happens_is_found(write: Write) -> None:
     log = (
         "  /redfish/v1/Managers/1/LogServices/A:\n    type: LogService.v1_7_0\n"
