@@ -9,13 +9,29 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import connections, density, expand, lifecycle, openloop, racks, report, storm, streams, throughput
+from bench import (
+    connections,
+    density,
+    expand,
+    lifecycle,
+    openloop,
+    peers,
+    racks,
+    report,
+    restart,
+    soak,
+    storm,
+    streams,
+    throughput,
+)
+from bench.load import command as load_command
 from bench.report import Measure
-from bench.server import BenchError, Cores, Fleet, Settings, make_certificate
+from bench.server import R750, BenchError, Cores, Fleet, Peer, Settings, make_certificate
 
 BENCHES: dict[str, Callable[[Settings], list[Measure]]] = {
     "density": density.run,
     "throughput": throughput.run,
+    "gb200": throughput.run_gb200,
     "openloop": openloop.run,
     "connections": connections.run,
     "racks": racks.run,
@@ -23,7 +39,13 @@ BENCHES: dict[str, Callable[[Settings], list[Measure]]] = {
     "expand": expand.run,
     "streams": streams.run,
     "lifecycle": lifecycle.run,
+    "restart": restart.run,
+    "soak": soak.run,
+    "peers": peers.run,
 }
+
+_ALONE = {"soak", "peers"}  # not part of "all"
+_HOSTS = {"soak": soak.HOSTS}
 
 _QUIET = 0.5  # load average above which something else runs here, or ran a moment ago
 
@@ -32,7 +54,9 @@ _EXIT = "exit status: 0 every bar is reached, 1 one is missed or its measurement
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for, print the table and write the JSON file."""
-    options = _parse(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    of_load = words[:1] == ["load"]  # has options of its own
+    options = _parse([] if of_load else words)
     # INT is set because a shell's background jobs inherit that it is ignored. TERM and HUP become INT, which asyncio
     # turns into a cancelled task; an exception out of a signal handler could strike inside one of its callbacks.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,10 +74,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"the machine is busy already (load average {load:.1f}): do not trust the numbers", file=sys.stderr)
     os.sched_setaffinity(0, cores.generators)
     try:
+        if of_load:
+            return load_command.main(words[1:], cores)
         with tempfile.TemporaryDirectory(prefix="bench-") as work:
             settings = _settings(options, cores, Path(work))
             make_certificate(settings)
-            measures = _run(list(BENCHES) if options.bench == "all" else [options.bench], settings)
+            measures = _run(
+                [name for name in BENCHES if name not in _ALONE] if options.bench == "all" else [options.bench],
+                settings,
+            )
     except KeyboardInterrupt:
         print("interrupted; the servers are stopped", file=sys.stderr)
         return 130
@@ -79,7 +108,9 @@ def _run(names: Sequence[str], settings: Settings) -> list[Measure]:
 def _settings(options: argparse.Namespace, cores: Cores, work: Path) -> Settings:
     quick = options.quick
     return Settings(
-        fleet=Fleet(options.hosts or (100 if quick else 4_500), options.dpus),
+        fleet=Fleet(
+            options.hosts or _HOSTS.get(options.bench) or (100 if quick else 4_500), options.dpus, options.profile
+        ),
         racks=options.racks or (5 if quick else 250),
         seconds=options.seconds or (3 if quick else 10),
         rounds=options.rounds or (2 if quick else 5),
@@ -88,23 +119,51 @@ def _settings(options: argparse.Namespace, cores: Cores, work: Path) -> Settings
         rotate=options.rotate,
         cores=cores,
         work=work,
+        minutes=options.minutes,
+        seed=options.seed,
+        peers=options.peer,
+        peers_venv=options.peers_venv,
+        out=options.out,
     )
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure bmcsim against the numbers it promises.", epilog=_EXIT
+        prog="python -m bench",
+        description="Measure bmcsim against the numbers it promises. `load` has options of its own: load --help.",
+        epilog=_EXIT,
     )
     parser.add_argument("bench", nargs="?", choices=[*BENCHES, "all"], default="all")
-    parser.add_argument("--hosts", type=_positive, help="Dell R750 hosts (4500)")
+    parser.add_argument("--hosts", type=_positive, help="hosts (4500)")
+    parser.add_argument("--profile", default=R750, help=f"of the hosts ({R750})")
     parser.add_argument("--dpus", type=_natural, default=2, help="BlueField-3 DPUs per host (2)")
     parser.add_argument("--racks", type=_positive, help="racks: how many NVL72 (250)")
     parser.add_argument("--seconds", type=_positive, help="length of one round (10)")
     parser.add_argument("--rounds", type=_positive, help="rounds, of which the median counts (5)")
     parser.add_argument("--rotate", action="store_true", help="density: also rotate every password")
+    parser.add_argument("--minutes", type=float, default=10.0, help="soak: how long (10)")
+    parser.add_argument("--seed", type=_natural, default=1, help="soak: of all that is left to chance (1)")
+    parser.add_argument(
+        "--peer",
+        type=_peer,
+        action="append",
+        default=[],
+        metavar="NAME=COMMAND",
+        help="peers: what serves Redfish at 127.0.0.1:{port} over TLS with {cert} and {key}; may be repeated",
+    )
+    parser.add_argument(
+        "--peers-venv", type=Path, default=Path("/tmp/bmcsim-peers"), help="peers: has sushy-tools (/tmp/bmcsim-peers)"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench-out"), help="directory of the JSON files (bench-out)")
     parser.add_argument("--quick", action="store_true", help="100 hosts, 2 rounds of 3 seconds, short waits")
     return parser.parse_args(arguments)
+
+
+def _peer(text: str) -> Peer:
+    name, _, command = text.partition("=")
+    if not name or "{port}" not in command:
+        raise argparse.ArgumentTypeError("must be NAME=COMMAND, with {port} in the command")
+    return Peer(name, command)
 
 
 def _natural(text: str) -> int:

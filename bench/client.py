@@ -21,6 +21,7 @@ _BODILESS = {204, 304}
 class Response(NamedTuple):
     status: int
     body: bytes
+    head: bytes = b""  # status line and header fields
 
 
 def encode(
@@ -77,7 +78,7 @@ def parse(data: bytes) -> Response | None:
     end = head + (int(length[1]) if length else 0)
     if len(data) > end:
         raise ValueError(f"{len(data) - end} bytes more than one response: {data[:head]!r}")
-    return Response(status, data[head:]) if len(data) == end else None
+    return Response(status, data[head:], data[:head]) if len(data) == end else None
 
 
 class Exchange(asyncio.Protocol):

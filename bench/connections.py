@@ -10,6 +10,7 @@ import socket
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,8 +54,8 @@ def run(settings: Settings) -> list[Measure]:
                 ours: list[Sample] = []
                 theirs: list[Sample] = []
                 for _ in range(settings.rounds):
-                    ours.append(_load(started.server, addresses, handshake, settings.seconds))
-                    theirs.append(_load(yardstick, [yardstick.address] * CLIENTS, handshake, settings.seconds))
+                    ours.append(load(started.server, addresses, handshake, settings.seconds))
+                    theirs.append(load(yardstick, [yardstick.address] * CLIENTS, handshake, settings.seconds))
                 measures.append(_median(f"{handshake} handshakes", ours, bar))
                 measures.append(_median(f"{handshake} handshakes, baseline", theirs, None))
     return measures
@@ -68,11 +69,22 @@ def _median(name: str, samples: list[Sample], bar: Bar | None) -> Measure:
     return Measure(name, statistics.median(per_core), "conn/s", bar, per_core, note)
 
 
-def _load(server: Server, addresses: list[str], handshake: Handshake, seconds: float) -> Sample:
-    """Run one s_time per address at the same time. Raises BenchError unless every response was whole."""
-    sizes = {address: _response_size(address, server.port) for address in addresses}
-    commands = [_command(f"{address}:{server.port}", handshake, seconds) for address in addresses]
-    before = cpu_seconds(server.pid)
+def load(
+    server: Server,
+    addresses: list[str],
+    handshake: Handshake,
+    seconds: float,
+    *,
+    path: str = paths.ROOT,
+    cpu: Callable[[int], float] = cpu_seconds,
+) -> Sample:
+    """Run one s_time per address at the same time. Raises BenchError unless every response was whole.
+
+    cpu: processor time of the server that counts.
+    """
+    sizes = {address: _response_size(address, server.port, path) for address in addresses}
+    commands = [_command(f"{address}:{server.port}", path, handshake, seconds) for address in addresses]
+    before = cpu(server.pid)
     began = time.perf_counter()
     try:
         clients = [
@@ -87,13 +99,13 @@ def _load(server: Server, addresses: list[str], handshake: Handshake, seconds: f
         for client in clients:
             client.kill()
     elapsed = time.perf_counter() - began
-    used = cpu_seconds(server.pid) - before
+    used = cpu(server.pid) - before
     total = sum(_count(output, handshake, sizes[address]) for address, output in zip(addresses, outputs, strict=True))
     return Sample(total / elapsed, total / used)
 
 
-def _command(target: str, handshake: Handshake, seconds: float) -> list[str]:
-    return ["openssl", "s_time", "-connect", target, "-www", paths.ROOT, _FLAG[handshake], "-time", f"{seconds:.0f}"]
+def _command(target: str, path: str, handshake: Handshake, seconds: float) -> list[str]:
+    return ["openssl", "s_time", "-connect", target, "-www", path, _FLAG[handshake], "-time", f"{seconds:.0f}"]
 
 
 def _count(output: str, handshake: Handshake, size: int) -> int:
@@ -111,13 +123,13 @@ def _count(output: str, handshake: Handshake, size: int) -> int:
     return connections
 
 
-def _response_size(address: str, port: int) -> int:
+def _response_size(address: str, port: int, path: str) -> int:
     """Bytes of the whole response to the request that s_time sends."""
     with (
         socket.create_connection((address, port), timeout=10.0) as plain,
         any_certificate().wrap_socket(plain) as connection,
     ):
-        connection.sendall(f"GET {paths.ROOT} HTTP/1.0\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
         response = b""
         while part := connection.recv(65536):
             response += part

@@ -2,7 +2,7 @@
 
 NICo reads a BMC in three ways. Exploration reads its identity, firmware and settings in one sequence; discovery
 looks every few minutes for parts that have sensors; monitoring then reads every sensor once a minute, one GET
-each. In a steady fleet that makes nine requests out of ten a single sensor.
+each, and every leak detector. In a steady fleet that makes nine requests out of ten a single sensor.
 """
 
 import random
@@ -11,6 +11,7 @@ import ssl
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 
@@ -20,6 +21,7 @@ from bench.server import USER, BenchError, Fleet, Role, Server
 ROOT = "/redfish/v1"
 ACCOUNTS = f"{ROOT}/AccountService/Accounts"
 SENSOR_SHARE = 0.90
+LEAK_SHARE = 0.03
 SEED = 2026
 
 # Relative to ROOT, `*` is one segment; the order is the one in which NICo's site explorer reads them.
@@ -67,6 +69,11 @@ _DISCOVERY = (
     "Chassis/*/ThermalSubsystem",
     "Chassis/*/Sensors",
 )
+_LEAKS = (
+    "Chassis/*/ThermalSubsystem/LeakDetection",
+    "Chassis/*/ThermalSubsystem/LeakDetection/LeakDetectors",
+    "Chassis/*/ThermalSubsystem/LeakDetection/LeakDetectors/*",
+)
 _SENSOR = "Chassis/*/Sensors/*"
 
 _LINK = re.compile(rb'"@odata\.id"\s*:\s*"([^"#]+)"')
@@ -77,9 +84,10 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(re.escape(ROOT + suffix).replace(r"\*", "[^/]+"))
 
 
-_RANKED = [_pattern(template) for template in (*_EXPLORATION, *_DISCOVERY, _SENSOR)]
-_FIRST_DISCOVERY = len(_EXPLORATION)
-_SENSOR_RANK = len(_RANKED) - 1
+_RANKED = [_pattern(template) for template in (*_EXPLORATION, *_DISCOVERY, *_LEAKS, _SENSOR)]
+FIRST_DISCOVERY = len(_EXPLORATION)
+FIRST_LEAK = FIRST_DISCOVERY + len(_DISCOVERY)
+SENSOR_RANK = len(_RANKED) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,7 @@ class Tree:
 
     exploration: tuple[str, ...]
     discovery: tuple[str, ...]
+    leaks: tuple[str, ...]
     sensors: tuple[str, ...]
     sizes: Mapping[str, int]
     account: str
@@ -99,7 +108,7 @@ class Tree:
 
     def sequence(self, count: int) -> list[str]:
         """The first `count` GETs of a client that reads everything; starts over where there is not as much."""
-        everything = [*self.exploration, *self.discovery, *self.sensors]
+        everything = [*self.exploration, *self.discovery, *self.leaks, *self.sensors]
         return [everything[position % len(everything)] for position in range(count)]
 
 
@@ -128,12 +137,15 @@ def mix(fleet: Fleet, trees: Trees, count: int) -> list[Request]:
     dice = random.Random(SEED)
     kinds = [fleet.role(place) for place in range(fleet.site)]
     sensors = [(place, path) for place, role in enumerate(kinds) for path in trees[role].sensors]
+    leaks = [(place, path) for place, role in enumerate(kinds) for path in trees[role].leaks]
     others = [
         (place, path) for place, role in enumerate(kinds) for path in (*trees[role].exploration, *trees[role].discovery)
     ]
 
     def draw() -> Request:
-        place, path = dice.choice(sensors if dice.random() < SENSOR_SHARE else others)
+        share = dice.random()
+        rest = leaks if leaks and share < SENSOR_SHARE + LEAK_SHARE else others
+        place, path = dice.choice(sensors if share < SENSOR_SHARE else rest)
         return Request(dice.randrange(fleet.hosts) * fleet.site + place, path)
 
     return [draw() for _ in range(count)]
@@ -159,17 +171,18 @@ async def _walk_one(address: str, port: int, context: ssl.SSLContext) -> Tree:
             path = waiting.pop()
             body = await _get(connection, f"{address}:{port}", path)
             sizes[path] = len(body)
-            for link in _links(body):
-                rank = _rank(link)
-                if rank is not None and link not in found:
-                    found[link] = rank
+            for link in links(body):
+                place = rank(link)
+                if place is not None and link not in found:
+                    found[link] = place
                     waiting.append(link)
         account = await _own_account(connection, f"{address}:{port}")
     ordered = sorted(found, key=lambda path: (found[path], path))
     tree = Tree(
-        exploration=tuple(path for path in ordered if found[path] < _FIRST_DISCOVERY),
-        discovery=tuple(path for path in ordered if _FIRST_DISCOVERY <= found[path] < _SENSOR_RANK),
-        sensors=tuple(path for path in ordered if found[path] == _SENSOR_RANK),
+        exploration=tuple(path for path in ordered if found[path] < FIRST_DISCOVERY),
+        discovery=tuple(path for path in ordered if FIRST_DISCOVERY <= found[path] < FIRST_LEAK),
+        leaks=tuple(path for path in ordered if FIRST_LEAK <= found[path] < SENSOR_RANK),
+        sensors=tuple(path for path in ordered if found[path] == SENSOR_RANK),
         sizes=sizes,
         account=account,
     )
@@ -180,7 +193,7 @@ async def _walk_one(address: str, port: int, context: ssl.SSLContext) -> Tree:
 
 async def _own_account(connection: Connection, authority: str) -> str:
     """The account whose user name is USER, looked up by name because some vendors number their accounts."""
-    for link in _links(await _get(connection, authority, ACCOUNTS)):
+    for link in links(await _get(connection, authority, ACCOUNTS)):
         if link.startswith(f"{ACCOUNTS}/"):
             account = orjson.loads(await _get(connection, authority, link))
             if account.get("UserName") == USER:
@@ -195,10 +208,13 @@ async def _get(connection: Connection, authority: str, path: str) -> bytes:
     return response.body
 
 
-def _links(body: bytes) -> Iterator[str]:
+def links(body: bytes) -> Iterator[str]:
+    """The paths that a resource links to, as they come, without a slash at the end."""
     for match in _LINK.finditer(body):
         yield match[1].decode().rstrip("/")
 
 
-def _rank(path: str) -> int | None:
-    return next((rank for rank, pattern in enumerate(_RANKED) if pattern.fullmatch(path)), None)
+@lru_cache(maxsize=1 << 16)
+def rank(path: str) -> int | None:
+    """The place of a path in the order in which it is read; None for what NICo does not read."""
+    return next((place for place, pattern in enumerate(_RANKED) if pattern.fullmatch(path)), None)

@@ -18,6 +18,7 @@ from bmcsim.edges.http import tls
 
 Role = Literal["host", "dpu"]
 
+R750, GB200 = "dell_poweredge_r750", "wiwynn_gb200_nvl"
 USER = "root"
 PASSWORD = "Bench-Passw0rd"
 BASELINE_ADDRESS = "127.0.0.1"
@@ -34,10 +35,11 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """`hosts` R750s with `dpus` BlueField-3 each; BMCs are numbered host, its DPUs, next host, ..."""
+    """`hosts` of a profile with `dpus` BlueField-3 each; BMCs are numbered host, its DPUs, next host, ..."""
 
     hosts: int
     dpus: int
+    profile: str = R750
 
     @property
     def site(self) -> int:
@@ -47,6 +49,11 @@ class Fleet:
     @property
     def bmcs(self) -> int:
         return self.hosts * self.site
+
+    @property
+    def options(self) -> list[str]:
+        """Those of bmcsim that make it."""
+        return [f"--hosts={self.hosts}", f"--dpus={self.dpus}", f"--profile={self.profile}"]
 
     def address(self, index: int) -> str:
         """The loopback address of BMC `index` (0 <= index < bmcs)."""
@@ -70,6 +77,17 @@ class Cores:
 
 
 @dataclass(frozen=True, slots=True)
+class Peer:
+    """Another Redfish service. command: of a shell.
+
+    {port}, {cert}, {key}, {user} and {password} in it are filled in, and {bmcs} where it has several in one process.
+    """
+
+    name: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What every measurement is told. `seconds` is one round, `settle` and `idle` are waits of the density run."""
 
@@ -82,6 +100,11 @@ class Settings:
     rotate: bool
     cores: Cores
     work: Path  # scratch directory: certificate, logs, request lists
+    minutes: float = 10.0  # of the soak
+    seed: int = 1  # of the soak
+    peers: Sequence[Peer] = ()  # measured beside bmcsim
+    peers_venv: Path = Path("/tmp/bmcsim-peers")  # where known peers are installed
+    out: Path = Path("bench-out")  # where results go
 
     @property
     def rest(self) -> float:
@@ -103,7 +126,7 @@ class Server:
     def __init__(self, command: Sequence[str], address: str, port: int, core: int, log: Path) -> None:
         self.address = address
         self.port = port
-        self._log = log
+        self.log = log
         ours = os.sched_getaffinity(0)
         # A child inherits the affinity, so it never runs elsewhere, not even for its first millisecond.
         os.sched_setaffinity(0, {core})
@@ -122,6 +145,10 @@ class Server:
         finally:
             os.sched_setaffinity(0, ours)
         self.pid = self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def rss(self) -> int:
         """Resident memory in KiB."""
@@ -183,7 +210,7 @@ class Server:
         return BenchError(f"the server ended with status {self._process.poll()}; its log ends:\n{self._tail()}")
 
     def _tail(self) -> str:
-        return self._log.read_text(errors="replace")[-2000:]
+        return self.log.read_text(errors="replace")[-2000:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +220,7 @@ class Started:
     server: Server
     listening: float
     ready: float
+    admin_port: int
 
 
 @contextmanager
@@ -203,20 +231,23 @@ def bmcsim(
     *,
     racks: int = 0,
     rotated: bool = True,
+    ports: Sequence[int] | None = None,
+    log: str = "bmcsim.log",
 ) -> Iterator[Started]:
     """Run bmcsim with `fleet` (the one of the settings by default), or with so many racks instead.
 
     options: further ones of its command line. rotated: its passwords are PASSWORD already, not the factory's.
+    ports: of Redfish and of the admin listener, free ones by default. log: name of its log in the scratch directory.
     """
     program = Path(sys.executable).with_name("bmcsim")
     if not program.exists():
         raise BenchError(f"{program.name} is not installed beside {Path(sys.executable).name}: run `make` first")
     fleet = fleet or settings.fleet
-    port, admin_port = _free_ports(2)
+    port, admin_port = ports or free_ports(2)
     command = [
         str(program),
         "serve",
-        *([f"--racks={racks}"] if racks else [f"--hosts={fleet.hosts}", f"--dpus={fleet.dpus}"]),
+        *([f"--racks={racks}"] if racks else fleet.options),
         *([f"--host-password={PASSWORD}", f"--dpu-password={PASSWORD}"] if rotated else []),
         f"--listen=127.0.0.0/8:{port}",
         f"--admin=127.0.0.1:{admin_port}",
@@ -224,10 +255,10 @@ def bmcsim(
         f"--tls-key={settings.key}",
         *options,
     ]
-    server = Server(command, fleet.address(0), port, settings.cores.server, settings.work / "bmcsim.log")
+    server = Server(command, fleet.address(0), port, settings.cores.server, settings.work / log)
     try:
         listening = server.wait_listening()
-        yield Started(server, listening, server.wait_ready(admin_port))
+        yield Started(server, listening, server.wait_ready(admin_port), admin_port)
     finally:
         server.stop()
 
@@ -235,7 +266,7 @@ def bmcsim(
 @contextmanager
 def baseline(settings: Settings, size: int) -> Iterator[Server]:
     """Run the baseline, which answers every request with the same body of `size` bytes."""
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     command = [
         sys.executable,
         "-m",
@@ -282,11 +313,13 @@ def _status(address: str, port: int, path: str) -> int:
         connection.close()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody uses, below the ephemeral range so that no outgoing connection takes them meanwhile."""
     ports: list[int] = []
+    # Two runs at a time begin at different ports, since what one has chosen is free until its server is there.
+    first = 16 * os.getpid()
     with ExitStack() as held:
-        for port in range(20_000, 30_000):
+        for port in (20_000 + (first + offset) % 10_000 for offset in range(10_000)):
             probe = held.enter_context(socket.socket())
             try:
                 probe.bind(("", port))

@@ -2,8 +2,8 @@
 
 import statistics
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -11,7 +11,7 @@ import uvloop
 
 from bench import paths
 from bench.report import SATURATED, Bar, Measure
-from bench.server import BenchError, Server, Settings, baseline, bmcsim, cpu_seconds
+from bench.server import GB200, BenchError, Server, Settings, baseline, bmcsim, cpu_seconds
 
 RATIO = Bar(">=", 1.8)
 
@@ -46,15 +46,21 @@ def run(settings: Settings) -> list[Measure]:
         requests_file.write_bytes(b"\0".join(paths.forwarded(fleet, started.server, mix)))
         with baseline(settings, size) as yardstick:
             for server in (started.server, yardstick):
-                _wrk(server, requests_file, WARM_UP)
+                wrk(server, requests_file, WARM_UP)
             pairs = [
                 (
-                    _wrk(started.server, requests_file, settings.seconds),
-                    _wrk(yardstick, requests_file, settings.seconds),
+                    wrk(started.server, requests_file, settings.seconds),
+                    wrk(yardstick, requests_file, settings.seconds),
                 )
                 for _ in range(settings.rounds)
             ]
     return _judge([ours for ours, _ in pairs], [theirs for _, theirs in pairs], size)
+
+
+def run_gb200(settings: Settings) -> list[Measure]:
+    """The same for as many GB200 trays, each with 120 sensors, four leak detectors and two DPUs."""
+    fleet = replace(settings.fleet, profile=GB200, dpus=2)
+    return [replace(one, name=f"GB200: {one.name}") for one in run(replace(settings, fleet=fleet))]
 
 
 def _judge(ours: Sequence[Sample], theirs: Sequence[Sample], size: int) -> list[Measure]:
@@ -83,8 +89,8 @@ def _median(name: str, samples: Sequence[float], unit: str, note: str = "") -> M
     return Measure(name, statistics.median(samples), unit, samples=samples, note=note)
 
 
-def _wrk(server: Server, requests_file: Path, seconds: float) -> Sample:
-    """Load `server` for `seconds` (whole ones; wrk knows no others)."""
+def wrk(server: Server, requests_file: Path, seconds: float, *, cpu: Callable[[int], float] = cpu_seconds) -> Sample:
+    """Load `server` for `seconds` (whole ones; wrk knows no others). cpu: processor time of it that counts."""
     command = [
         "wrk",
         "--threads=1",
@@ -95,12 +101,12 @@ def _wrk(server: Server, requests_file: Path, seconds: float) -> Sample:
         "--",
         str(requests_file),
     ]
-    before = cpu_seconds(server.pid)
+    before = cpu(server.pid)
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise BenchError(_MISSING) from None
-    used = cpu_seconds(server.pid) - before
+    used = cpu(server.pid) - before
     if result.returncode:
         raise BenchError(f"wrk failed: {result.stderr or result.stdout}")
     found = orjson.loads(result.stdout.splitlines()[-1])
