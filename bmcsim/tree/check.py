@@ -322,8 +322,9 @@ def _uploads(profile: Profile, tree: Tree) -> Iterator[str]:
 
 def _unreached(profile: Profile, tree: Tree) -> Iterator[str]:
     """A client that follows links from the root must come to every resource that does not say link: false."""
+    apart = {uri for uri, resource in profile.resources.items() if resource.link is False}
     reached: set[str] = set()
-    waiting = ["/redfish/v1"]
+    waiting = ["/redfish/v1", *apart]
     while waiting:
         uri = waiting.pop()
         if uri in reached or uri not in tree.nodes:
@@ -335,8 +336,7 @@ def _unreached(profile: Profile, tree: Tree) -> Iterator[str]:
         if uri == tree.inventory:
             waiting += [node.uri for node in tree.software.values()]
     for uri in tree.nodes:
-        resource = profile.resources.get(uri)
-        if uri not in reached and not (resource is not None and resource.link is False):
+        if uri not in reached:
             parent = uri.rpartition("/")[0]
             advice = "link to it from another resource" if parent in tree.nodes else f"add {parent}"
             yield f"{profile.path}: {uri}: no link leads there; {advice}, or write link: false"
