@@ -16,6 +16,7 @@ from bench.server import PASSWORD, USER
 
 _LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: *(\d+)")
 _BODILESS = {204, 304}
+_FAREWELL_SECONDS = 1.0
 
 
 class Response(NamedTuple):
@@ -120,6 +121,21 @@ class Connection(Exchange):
 
     _waiter: asyncio.Future[Response] | None = None
 
+    def __init__(self) -> None:
+        self._gone = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+        super().connection_lost(exc)
+
+    async def close(self) -> None:
+        """End the connection, which a loop that ends before has no time for."""
+        self.transport.close()
+        try:
+            await asyncio.wait_for(self._gone.wait(), _FAREWELL_SECONDS)
+        except TimeoutError:
+            self.transport.abort()
+
     async def request(self, data: bytes) -> Response:
         """Send one request and wait for its response. Raises OSError or ValueError when none comes."""
         self._waiter = asyncio.get_running_loop().create_future()
@@ -144,4 +160,4 @@ async def connected(address: str, port: int, context: ssl.SSLContext) -> AsyncIt
     try:
         yield connection
     finally:
-        connection.transport.close()
+        await connection.close()

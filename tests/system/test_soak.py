@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench import soak
-from bench.server import Cores, Fleet, Settings, make_certificate
+from bench.server import Fleet
+from tests.system.benching import short
 
 pytestmark = pytest.mark.system
 
@@ -14,22 +15,7 @@ SEED = int(os.environ.get("BMCSIM_SOAK_SEED", "20260"))
 
 
 def test_a_minute_of_load_and_chaos_leaves_everything_as_it_was_acknowledged(tmp_path: Path) -> None:
-    core = min(os.sched_getaffinity(0))
-    settings = Settings(
-        fleet=Fleet(4, 2),
-        racks=1,
-        seconds=1,
-        rounds=1,
-        settle=0,
-        idle=0,
-        rotate=False,
-        cores=Cores(core, (core,)),
-        work=tmp_path,
-        minutes=1.0,
-        seed=SEED,
-        out=tmp_path / "out",
-    )
-    make_certificate(settings)
+    settings = short(tmp_path, Fleet(4, 2), minutes=1.0, seed=SEED, out=tmp_path / "out")
     missed = [measure for measure in soak.run(settings) if measure.verdict not in ("PASS", "")]
     log = (tmp_path / "out" / "soak" / "soak.log").read_text()
     assert missed == [], f"again with BMCSIM_SOAK_SEED={SEED}:\n{log[-5000:]}"
