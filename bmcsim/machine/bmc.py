@@ -7,13 +7,12 @@ from typing import Any, Literal
 import msgspec
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import bmc_reset, clock, event_view, firmware, jobs, logs, staging, task_view, updates
+from bmcsim.machine import bmc_reset, event_view, firmware, jobs, logs, staging, task_view, updates
 from bmcsim.machine import power as power_machine
 from bmcsim.machine.actions import (
     Action,
     CancelTimer,
     DropSessions,
-    Emit,
     EndStreams,
     Happened,
     Happening,
@@ -22,7 +21,6 @@ from bmcsim.machine.actions import (
 )
 from bmcsim.machine.bmc_reset import Phase, Service
 from bmcsim.machine.credentials import Account, Accounts
-from bmcsim.machine.events import Event, EventType, Feed, Numbered, Stream, StreamWish, Subscription, filled
 from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFails, UpdateFails
 from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity, Kind
@@ -31,12 +29,13 @@ from bmcsim.machine.load import Load
 from bmcsim.machine.lockout import FailedLogins, Lockout
 from bmcsim.machine.power import Power
 from bmcsim.machine.rack import Rack
-from bmcsim.machine.resources import Resources, Shared, timestamp
+from bmcsim.machine.resources import Shared
 from bmcsim.machine.roles import PREDEFINED, Role
 from bmcsim.machine.sessions import Session, Sessions
 from bmcsim.machine.state import LogRecord, Staged, State
 from bmcsim.machine.tasks import Task
-from bmcsim.tree.compile import EVENT_SERVICE, Node
+from bmcsim.machine.telling import Telling
+from bmcsim.tree.compile import Node
 from bmcsim.tree.reactions import holds
 
 SESSION_SERVICE = "/redfish/v1/SessionService"
@@ -54,16 +53,16 @@ _NETWORK = frozenset({"EthernetInterface", "ManagerNetworkProtocol"})
 _NOT_OF_THE_MANAGER = frozenset({"Bios", "BootOption", "SecureBoot", "SoftwareInventory"})
 
 
-class Bmc(Resources):
+class Bmc(Telling):
     """One BMC.
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
     dpus: host: the BMCs of its DPUs. rack: that it is in, None where it stands free. failed_logins: since the process
-    started. feed: of events, since the last reset. load: what it is busy with, None where that has no limit.
+    started. load: what it is busy with, None where that has no limit.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
-    __slots__ = ("address", "dpus", "failed_logins", "feed", "id", "load", "rack", "sessions", "timers")
+    __slots__ = ("address", "dpus", "failed_logins", "id", "load", "rack", "sessions", "timers")
 
     def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, initial: State) -> None:
         super().__init__(identity, shared, initial)
@@ -74,7 +73,6 @@ class Bmc(Resources):
         self.sessions: Sessions | None = None
         self.timers: dict[str, Any] | None = None
         self.failed_logins: FailedLogins | None = None
-        self.feed: Feed | None = None
         self.load = Load.of(shared.behaviour.request_limit, shared.behaviour.request_rate)
 
     def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
@@ -211,6 +209,16 @@ class Bmc(Resources):
             if session.id != which.keep:
                 self.sessions.delete(session.id)
 
+    def end_orphans(self) -> None:
+        """Sessions and streams end whose account is not there, or not usable: the change that brought it was undone."""
+        usable = {account.id for account in self.accounts.accounts if account.usable}
+        if self.sessions is not None:
+            for account_id in self.sessions.accounts() - usable:
+                self.drop_sessions(DropSessions(account_id))
+        for stream in tuple(self.feed.streams.values()) if self.feed is not None else ():
+            if stream.owner not in usable:
+                stream.end()
+
     def members(self, node: Node, moment: Moment) -> Mapping[str, Any]:
         """Id -> thing, for a dynamic collection or the template of its members."""
         match node.items:
@@ -322,7 +330,7 @@ class Bmc(Resources):
         done = self._service(bmc_reset.Event.POWER_BACK, moment)
         done += self._of_dependents([dpu.regain_mains(moment) for dpu in self.dpus])
         policy = self.setting(self.tree.head.roles.system, "PowerRestorePolicy")
-        if policy == "AlwaysOn" or (policy != "AlwaysOff" and self.state.was_on):
+        if power_machine.comes_on(self.state.was_on, policy):
             done += self.reset_system(power_machine.Event.ON, moment)
         return done
 
@@ -424,11 +432,6 @@ class Bmc(Resources):
         )
         return [*self._apply([*over, Happened(Happening.FACTORY_RESET)], moment), *self.reset_bmc(moment)]
 
-    def resource_type(self, uri: str) -> str:
-        """The schema of a resource, such as Chassis; '' where there is none."""
-        node = self.tree.nodes.get(uri) or self.tree.items.get(uri.rpartition("/")[0])
-        return node.type.partition(".")[0] if node is not None else ""
-
     def timer_fired(self, timer: str, moment: Moment) -> list[Action]:
         """The timer of one concern is due."""
         left = {name: deadline for name, deadline in self.state.timers.items() if name != timer}
@@ -526,8 +529,8 @@ class Bmc(Resources):
                 self.become(moment, logs={**self.state.logs, uri: more})
                 if log.events:
                     last = logs.following(entries, cleared) - 1
-                    follows += self._tell_entries(uri, [one for one in more if int(one.id) > last], moment)
-        follows += self._tell(happened, moment)
+                    follows += self.tell_entries(uri, [one for one in more if int(one.id) > last], moment)
+        follows += self.tell(happened, moment)
         follows += self._react_resources(happened.what, moment)
         step = updates.happened(self.state, self.tree, happened.what, moment.hardware, self.wall(moment))
         follows += self.update(step, moment)
@@ -564,133 +567,6 @@ class Bmc(Resources):
             if reaction.ac_cycle:
                 follows += self.ac_cycle(moment)
         return follows
-
-    # events
-
-    @property
-    def listens(self) -> bool:
-        """Whether anybody is told what happens."""
-        return bool(self.state.subscriptions) or (self.feed is not None and self.feed.kept)
-
-    def event(
-        self, type_: EventType, message_id: str, message: str, origin: str, moment: Moment, **more: Any
-    ) -> list[Action]:
-        """Tell an event, if anybody listens. message: %1, %2, ... stand for the texts of `args`. more: as in Event."""
-        if not self.listens or not self.setting(EVENT_SERVICE, "ServiceEnabled"):
-            return []
-        message = filled(message, more.get("args", ()))
-        return [Emit(Event(type_, message_id, message, self.wall(moment), origin, self.resource_type(origin), **more))]
-
-    def _tell(self, happened: Happened, moment: Moment) -> list[Action]:
-        """What the event service says of something that happened."""
-        told: list[Action] = []
-        for kind in self.tree.events:
-            if kind.on == happened.what:
-                origin = happened.about or self.tree.head.roles.origin(kind.origin)
-                args = tuple([origin if text == "<origin>" else text for text in kind.args])
-                told += self.event(kind.type, kind.id, kind.message, origin, moment, args=args, severity=kind.severity)
-        return told
-
-    def _tell_entries(self, uri: str, entries: Iterable[LogRecord], moment: Moment) -> list[Action]:
-        """What is written into a log is told too."""
-        told: list[Action] = []
-        for entry in entries:
-            told += self.event(
-                "Alert",
-                entry.message_id,
-                entry.message,
-                entry.origin,
-                moment,
-                severity=entry.severity,
-                log_entry=f"{uri}/{entry.id}",
-            )
-        return told
-
-    def subscription(self, id_: str) -> Subscription | None:
-        """A durable subscription."""
-        return next((one for one in self.state.subscriptions if one.id == id_), None)
-
-    def replace_subscription(self, changed: Subscription, moment: Moment) -> None:
-        """A subscription has changed."""
-        every = tuple([changed if one.id == changed.id else one for one in self.state.subscriptions])
-        self.become(moment, subscriptions=every)
-
-    def suspend_subscription(self, id_: str, moment: Moment, *, suspended: bool) -> None:
-        """Send nothing more to a destination, or send again. A stream, or none, is as it was."""
-        if (own := self.subscription(id_)) is not None and own.suspended is not suspended:
-            self.replace_subscription(msgspec.structs.replace(own, suspended=suspended), moment)
-
-    def drop_subscription(self, id_: str, moment: Moment) -> None:
-        """A subscription is over."""
-        self.become(moment, subscriptions=tuple([one for one in self.state.subscriptions if one.id != id_]))
-
-    def with_owner(self, account_id: str, new: str = "") -> tuple[Subscription, ...]:
-        """The subscriptions once an account has another id, or is gone (''): a later one with the same id has no right
-        to them."""
-        owned = [one for one in self.state.subscriptions if one.owner == account_id]
-        changed = {one.id: msgspec.structs.replace(one, owner=new) for one in owned}
-        return tuple([changed.get(one.id, one) for one in self.state.subscriptions])
-
-    def number(self, event: Event, moment: Moment) -> Numbered:
-        """Put an event into the feed."""
-        if self.feed is None:
-            self.feed = Feed(moment.wall)
-        return self.feed.add(event)
-
-    def open_stream(self, wish: StreamWish, peer: str, moment: Moment) -> Stream:
-        """A stream of events. peer: who reads it, host:port."""
-        if self.feed is None:
-            self.feed = Feed(moment.wall)
-        return self.feed.open(wish, peer)
-
-    def end_streams(self, which: EndStreams) -> None:
-        """End streams; with all of them the feed is over."""
-        feed = self.feed
-        if feed is None:
-            return
-        if not which.stream:
-            self.feed = None
-        for stream in tuple(feed.streams.values()):
-            if which.stream in ("", stream.id):
-                stream.end()
-
-    def end_orphans(self) -> None:
-        """Sessions and streams end whose account is not there, or not usable: the change that brought it was undone."""
-        usable = {account.id for account in self.accounts.accounts if account.usable}
-        if self.sessions is not None:
-            for account_id in self.sessions.accounts() - usable:
-                self.drop_sessions(DropSessions(account_id))
-        for stream in tuple(self.feed.streams.values()) if self.feed is not None else ():
-            if stream.owner not in usable:
-                stream.end()
-
-    # clock
-
-    def wall(self, moment: Moment) -> float:
-        """What the BMC's own clock says, in seconds since the epoch."""
-        drift = self.shared.behaviour.clock_drift
-        if not (self.state.clock_ahead or drift) or self.follows_time_server:
-            return moment.wall
-        since = max(self.state.bmc_started, self.state.clock_set)
-        return moment.wall + clock.ahead(self.state.clock_ahead, moment.wall, since, drift)
-
-    def time(self, moment: Moment) -> str:
-        """What the BMC's own clock says, as a client reads it: local time with its offset."""
-        return timestamp(self.wall(moment), self.state.clock_offset)[1:-1].decode()
-
-    def set_clock(self, ahead: float, moment: Moment) -> None:
-        """Set the clock so many seconds ahead of real time."""
-        self.become(moment, clock_ahead=ahead, clock_set=moment.wall)
-
-    @property
-    def follows_time_server(self) -> bool:
-        """Whether a time server sets the clock."""
-        ntp = self.network_service("NTP")
-        return bool(ntp.get("ProtocolEnabled") and any(ntp.get("NTPServers", ())))
-
-    def network_service(self, name: str) -> Mapping[str, Any]:
-        """What the manager's ManagerNetworkProtocol says of one service, empty where it does not have that."""
-        return self.setting(f"{self.tree.head.roles.manager}/NetworkProtocol", name) or {}
 
     @property
     def locked_down(self) -> bool:

@@ -233,8 +233,14 @@ def after_ac_loss(state: Power, policy: str | None) -> Event | None:
 
     policy: ComputerSystem.PowerRestorePolicy (DSP0268), None where the system has none: it is as it was before.
     """
-    if state is Power.OFF:
-        return Event.POWER_CYCLE if policy == "AlwaysOn" else None
     if state is Power.CYCLING:
         return None
-    return Event.FORCE_OFF if policy == "AlwaysOff" else Event.POWER_CYCLE
+    was_on = state is not Power.OFF
+    if comes_on(was_on, policy):
+        return Event.POWER_CYCLE
+    return Event.FORCE_OFF if was_on else None
+
+
+def comes_on(was_on: bool, policy: str | None) -> bool:
+    """Whether a system is on once mains power is back. policy: as for `after_ac_loss`."""
+    return policy == "AlwaysOn" or (policy != "AlwaysOff" and was_on)

@@ -115,7 +115,7 @@ def open_stream(bmc: Bmc, account: Account, request: Request) -> Response:
 
 def _refusal(bmc: Bmc) -> RedfishError | None:
     """Why there cannot be one more stream now, None where there can."""
-    if not bmc.setting(EVENT_SERVICE, "ServiceEnabled"):
+    if not bmc.tells:
         return RedfishError(503, "ServiceDisabled", EVENT_SERVICE)
     if bmc.feed is not None and len(bmc.feed.streams) >= bmc.shared.behaviour.stream_limit:
         return RedfishError(503, "EventSubscriptionLimitExceeded")
@@ -224,7 +224,7 @@ def _submit_test_event(bmc: Bmc, _action: Action, given: Given, request: Request
         raise _wrong("ActionParameterValueFormatError", "MessageId", message_id)
     if "EventTimestamp" in given:
         created = _instant(given["EventTimestamp"])
-    if not bmc.setting(EVENT_SERVICE, "ServiceEnabled"):
+    if not bmc.tells:
         raise RedfishError(503, "ServiceDisabled", EVENT_SERVICE)
     event = Event(
         type_,

@@ -300,7 +300,7 @@ def test_a_dpu_that_follows_its_host_tells_its_own_subscribers(host: Client) -> 
 
 def test_nothing_is_made_or_kept_where_nobody_listens(host: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     ear = Ear(host, *with_dpus(host))
-    monkeypatch.setattr("bmcsim.machine.bmc.Event", None)
+    monkeypatch.setattr("bmcsim.machine.telling.Event", None)
     ear.reset(PowerEvent.FORCE_RESTART)
     sensors.set_reading(host.bmc, next(iter(host.bmc.tree.readings)), 1e6, host.clock.now())
     assert host.request("PATCH", HOST_SYSTEM, {"AssetTag": "x"}).status < 300
