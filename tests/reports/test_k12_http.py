@@ -197,6 +197,13 @@ def test_c36_a_fleet_file_chooses_both() -> None:
     assert _limits(parse(machines, "fleet.toml")) == Limits()
 
 
+def assert_refused(line: str, right: str) -> None:
+    """A line of the table [bmcsim] is an error that says what would be right."""
+    with pytest.raises(ConfigError) as caught:
+        parse(f"[bmcsim]\n{line}\n[machines.a]\nhost_count = 1", "fleet.toml")
+    assert f"fleet.toml: {right}" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("line", "right"),
     [
@@ -206,9 +213,7 @@ def test_c36_a_fleet_file_chooses_both() -> None:
     ],
 )
 def test_c36_a_wrong_choice_is_named_with_what_would_be_right(line: str, right: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse(f"[bmcsim]\n{line}\n[machines.a]\nhost_count = 1", "fleet.toml")
-    assert f"fleet.toml: {right}" in str(caught.value)
+    assert_refused(line, right)
 
 
 def test_c36_quirk_one_request_in_ten_finds_its_connection_closed() -> None:
@@ -305,6 +310,4 @@ def test_c38_n21_facts_are_chosen_for_a_fleet_a_group_and_one_bmc() -> None:
     ],
 )
 def test_c38_a_wrong_fact_is_named_with_what_would_be_right(line: str, right: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse(f"[bmcsim]\n{line}\n[machines.a]\nhost_count = 1", "fleet.toml")
-    assert f"fleet.toml: {right}" in str(caught.value)
+    assert_refused(line, right)

@@ -304,12 +304,17 @@ async def test_a_long_body_before_it_makes_no_head_too_long(server: Server, kept
     connection.writer.close()
 
 
-async def test_a_connection_that_closes_does_not_wait_for_ever_for_its_client_to_read(server: Server) -> None:
+async def that_does_not_read(server: Server) -> socket.socket:
+    """A client with a small buffer, from which nobody takes anything."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.setblocking(False)
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(sock, (FIRST, server.port))
+    await asyncio.get_running_loop().sock_connect(sock, (FIRST, server.port))
+    return sock
+
+
+async def test_a_connection_that_closes_does_not_wait_for_ever_for_its_client_to_read(server: Server) -> None:
+    loop, sock = asyncio.get_running_loop(), await that_does_not_read(server)
     await asyncio.sleep(0.01)
     (connection,) = server.listener.server.server_state.connections
     while not connection.transport.get_write_buffer_size():
@@ -380,11 +385,7 @@ async def test_idle_connections_are_closed_and_slow_heads_are_408(server: Server
 
 
 async def test_a_client_that_does_not_read_is_not_served_without_end(server: Server) -> None:
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    sock.setblocking(False)
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(sock, (FIRST, server.port))
+    loop, sock = asyncio.get_running_loop(), await that_does_not_read(server)
     flood = get(SYSTEM) * 200
     try:
         async with asyncio.timeout(1):
