@@ -1,12 +1,16 @@
 """Prints docs/state-machines.md from the tables of bmcsim.machine: python docs/make_state_machines.py > FILE."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from itertools import product
+from random import Random
 
 from bmcsim.machine import bmc_reset, power
 from bmcsim.machine.actions import Action, Happened
 from bmcsim.machine.bmc_reset import Phase
+from bmcsim.machine.dhcp import client as dhcp
+from bmcsim.machine.dhcp.messages import Kind, Lease, Reply
 from bmcsim.tree.profile import Timings
 
 HEAD = """# State machines
@@ -144,5 +148,56 @@ def reset_page() -> Iterator[str]:
     yield from rows
 
 
+def dhcp_page() -> Iterator[str]:
+    """The DHCP client of an interface."""
+    yield "\n## DHCP client\n"
+    yield from rules(dhcp.__doc__ or "")
+    yield "\nNumbers in brackets are chapters of RFC 2131. Times are real time, whatever the time scale is. A link that"
+    yield "goes down leads to `STOPPED` from everywhere.\n"
+    yield "```mermaid\nstateDiagram-v2\n    [*] --> STOPPED"
+    told: dict[tuple[dhcp.Phase, dhcp.Phase], dict[str, None]] = {}
+    for state, target, what in dhcp_arrows():
+        if target is not state:
+            told.setdefault((state, target), {})[what] = None
+    for (state, target), labels in told.items():
+        yield f"    {state} --> {target}: {', '.join(labels)}"
+    yield "```\n"
+    yield "What leads to what, where nothing is said nothing changes:\n"
+    yield "| State | OFFER | ACK | NAK | timer |\n|---|---|---|---|---|"
+    for phase in dhcp.Phase:
+        heard = dhcp.HEARD.get(phase, {})
+        cells = [*(heard.get(kind) for kind in (Kind.OFFER, Kind.ACK, Kind.NAK)), dhcp.DUE.get(phase)]
+        yield f"| {phase} | {' | '.join(_summary(cell) for cell in cells)} |"
+
+
+def _summary(does: Callable[..., object] | None) -> str:
+    return (does.__doc__ or "") if does else ""
+
+
+def dhcp_arrows() -> Iterator[tuple[dhcp.Phase, dhcp.Phase, str]]:
+    """State, next state and why, of clients in all phases at all stages of a lease."""
+    lease = Lease("192.0.2.1", "192.0.2.254", seconds=1000, renew=500, rebind=875)
+    events: dict[str, dhcp.Event] = {"timer": dhcp.Due()}
+    for kind in (Kind.OFFER, Kind.ACK, Kind.NAK):
+        events[kind.name] = dhcp.Heard(Reply(kind, 1, lease, server=lease.server))
+    events["taken ACK"] = dhcp.Heard(Reply(Kind.ACK, 1, lease, server=lease.server), taken=True)
+    for kind in (Kind.ACK, Kind.NAK):
+        events[f"rapid {kind.name}"] = dhcp.Heard(Reply(kind, 1, lease, rapid=True, server=lease.server))
+    events["taken rapid ACK"] = dhcp.Heard(Reply(Kind.ACK, 1, lease, rapid=True, server=lease.server), taken=True)
+    begins: dict[str, dhcp.Event] = {"start": dhcp.Start(), "start with a lease": dhcp.Start(lease)}
+    stages = {dhcp.Phase.RENEWING: (600, 900), dhcp.Phase.REBINDING: (900, 1000)}
+    for phase in dhcp.Phase:
+        possible = begins if phase is dhcp.Phase.STOPPED else events
+        for (what, event), tries, error, now in product(
+            possible.items(), (1, 4), ("", dhcp.NO_ANSWER), stages.get(phase, (400, 600, 900, 1000))
+        ):
+            # A server without a second round is one of those that answer a DISCOVER; elsewhere the word means nothing.
+            if "rapid" in what and phase is not dhcp.Phase.SELECTING:
+                continue
+            offered = lease if phase is not dhcp.Phase.SELECTING else None
+            had = dhcp.Client(phase, 1, offered, tries, sent=now, error="" if phase in dhcp.USING else error)
+            yield phase, dhcp.step(had, event, now, Random(0))[0].phase, what
+
+
 if __name__ == "__main__":
-    sys.stdout.write("\n".join([HEAD, *power_page(), *reset_page()]) + "\n")
+    sys.stdout.write("\n".join([HEAD, *power_page(), *reset_page(), *dhcp_page()]) + "\n")
