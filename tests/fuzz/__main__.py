@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from tests.fuzz import handling, lanes, wire
+from tests.fuzz import datagrams, handling, lanes, wire
 from tests.fuzz.handling import Broken, Figures
 
 _EVERY = 10.0
@@ -26,7 +26,7 @@ async def _lanes(seed: int, figures: Figures) -> None:
     figures.cases = figures.statuses.total()
 
 
-_KINDS: dict[str, Case] = {"handle": _handle, "raw": wire.attempt, "lanes": _lanes}
+_KINDS: dict[str, Case] = {"handle": _handle, "raw": wire.attempt, "lanes": _lanes, "dhcp": datagrams.attempt}
 
 
 async def _run(kind: str, seed: int, cases: int) -> int:
@@ -58,6 +58,7 @@ def main() -> int:
     kinds.add_argument("--handle", dest="kind", action="store_const", const="handle", help="sequences of requests")
     kinds.add_argument("--raw", dest="kind", action="store_const", const="raw", help="bytes against the HTTP edge")
     kinds.add_argument("--lanes", dest="kind", action="store_const", const="lanes", help="one request by all ways")
+    kinds.add_argument("--dhcp", dest="kind", action="store_const", const="dhcp", help="replies of a DHCP server")
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0, help="of the first run; each run has the next one")
     arguments = parser.parse_args()

@@ -9,7 +9,7 @@ import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import handling, lanes, wire
+from tests.fuzz import datagrams, handling, lanes, wire
 from tests.fuzz.handling import STATUSES, Figures
 
 
@@ -38,6 +38,18 @@ def test_many_streams_of_bytes() -> None:
     figures = Figures()
     uvloop.run(attempts(figures))
     assert {200, 204, 400, 401, 404, 405, 501} <= figures.statuses.keys()
+
+
+def test_many_replies_of_a_dhcp_server() -> None:
+    async def attempts(figures: Figures) -> None:
+        for seed in range(20_000):
+            await datagrams.attempt(seed, figures)
+
+    figures = Figures()
+    asyncio.run(attempts(figures))
+    # The generator finds what is good, and every way to be wrong.
+    assert figures.messages["OFFER"] > 2000
+    assert len(figures.messages) > 20
 
 
 def test_all_ways_through_the_edge_answer_byte_for_byte_alike() -> None:
