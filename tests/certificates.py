@@ -1,6 +1,8 @@
 """Certificates for tests: authorities, servers and what they sign."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from cryptography import x509
@@ -28,9 +30,16 @@ class Made(NamedTuple):
 
 
 def make(
-    name: str = "bmc.example", *, by: Made | None = None, key: Any = None, public: Any = None, **more: Any
+    name: str = "bmc.example",
+    *,
+    by: Made | None = None,
+    key: Any = None,
+    public: Any = None,
+    names: Sequence[str] = (),
+    **more: Any,
 ) -> Made:
-    """A certificate, signed by another one or by itself. public: of somebody else's key. more: country and the like."""
+    """A certificate, signed by another one or by itself. public: of somebody else's key. names: of the subject besides,
+    addresses and URIs. more: country and the like."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     parts = [(NameOID.COMMON_NAME, name), *[(getattr(NameOID, oid), text) for oid, text in more.items()]]
     subject = x509.Name([x509.NameAttribute(oid, text) for oid, text in parts])
@@ -45,7 +54,15 @@ def make(
         .not_valid_after(now + timedelta(days=30))
         .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
     )
+    if names:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([_alternative(one) for one in names]), critical=False
+        )
     return Made(builder.sign(by.key if by else key, hashes.SHA256()), key)
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    return x509.UniformResourceIdentifier(name) if "://" in name else x509.IPAddress(ip_address(name))
 
 
 def signed(request: str, by: Made) -> str:
