@@ -18,8 +18,8 @@ _PATIENCE = 30.0
 _PR_SET_PDEATHSIG = 1
 
 
-def supervise(shards: Sequence[Callable[[], None]]) -> int:
-    """Run each shard in a process of its own until all have ended; the exit status.
+def supervise(shards: Sequence[Callable[[], None]], forked: Callable[[], None]) -> int:
+    """Run each shard in a process of its own until all have ended; the exit status. forked: called when all run.
 
     SIGINT and SIGTERM go on to all of them. When one ends unasked, the others are stopped and the status is 1; so it
     is when one that was asked fails. They also stop when this process dies. Call it before any thread is started.
@@ -34,6 +34,7 @@ def supervise(shards: Sequence[Callable[[], None]]) -> int:
         if pid == 0:
             _be_child(shard, parent)
         running[pid] = number
+    forked()
     return _watch(running, len(shards))
 
 

@@ -41,16 +41,21 @@ class Spans:
 class Shard(msgspec.Struct, frozen=True):
     """One part of a fleet: the `number`th, from 1, of `count`.
 
-    start, stop: its BMCs, as positions in the plan. first: its lowest address, as an integer. others: the addresses of
-    all other parts.
+    start, stop: its BMCs, as positions in the plan. firsts: the lowest address of each part, as integers. last: the
+    highest of all. others: the addresses of all other parts.
     """
 
     number: int
     count: int
     start: int
     stop: int
-    first: int
+    firsts: tuple[int, ...]
+    last: int
     others: Spans
+
+    def number_of(self, address: str) -> int | None:
+        """The number of the other part that has an address, None for one that no other part has."""
+        return bisect_right(self.firsts, int(IPv4Address(address))) if address in self.others else None
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
@@ -61,6 +66,13 @@ def split(config: FleetConfig, count: int) -> tuple[Shard, ...]:
     addresses: list[int] = []
     machines: list[tuple[int, str | None]] = []
     ends: dict[str, int] = {}
+    if config.pool is None:
+        raise ConfigError(
+            f"{config.source}: dhcp.type: a fleet that leases its addresses is served by one process, since no part "
+            "would know which addresses another one gets; leave --shards and --shard out, or add --dhcp pool"
+        )
+    if config.shortages():
+        raise ConfigError(f"{config.source}: dhcp.prefix: has to have an address for every BMC if there are shards")
     for position, planned in enumerate(plan(config)):
         addresses.append(int(IPv4Address(planned.address)))
         if planned.parent is None:
@@ -76,6 +88,7 @@ def split(config: FleetConfig, count: int) -> tuple[Shard, ...]:
         )
     bounds = [0, *_chosen(cuts, len(addresses), count), len(addresses)]
     stretches = [addresses[start:stop] for start, stop in pairwise(bounds)]
+    firsts = tuple([those[0] for those in stretches])
     return tuple(
         [
             Shard(
@@ -83,7 +96,8 @@ def split(config: FleetConfig, count: int) -> tuple[Shard, ...]:
                 count,
                 bounds[number],
                 bounds[number + 1],
-                stretches[number][0],
+                firsts,
+                addresses[-1],
                 Spans(chain.from_iterable(_spans(those) for n, those in enumerate(stretches) if n != number)),
             )
             for number in range(count)

@@ -52,10 +52,14 @@ def test_the_parts_are_the_whole_in_order_and_addresses_ascend(count: int) -> No
     for shard in shards:
         own = planned[shard.start : shard.stop]
         assert own
-        assert shard.first == min(int(IPv4Address(one)) for one in own)
+        assert shard.firsts[shard.number - 1] == min(int(IPv4Address(one)) for one in own)
+        assert shard.last == max(int(IPv4Address(one)) for one in planned)
         assert [one for one in planned if one in shard.others] == [one for one in planned if one not in own]
         assert "127.64.0.9" not in shard.others
         assert "127.64.0.100" not in shard.others
+        numbers = {one: other.number for other in shards for one in planned[other.start : other.stop]}
+        assert {one: shard.number_of(one) for one in planned} == {**numbers, **dict.fromkeys(own)}
+        assert [shard.number_of(one) for one in ("127.64.0.9", "127.0.0.1", "bmc.example")] == [None] * 3
 
 
 def test_hosts_and_racks_stay_whole() -> None:
