@@ -12,7 +12,7 @@ import uvloop
 from bench import paths
 from bench.client import Connection, any_certificate, connected, encode
 from bench.report import Bar, Measure
-from bench.server import BenchError, Fleet, Server, Settings, bmcsim, cpu_seconds
+from bench.server import BenchError, Fleet, Server, Settings, Site, bmcsim, cpu_seconds
 
 LISTENING = Bar("<", 1.0)
 READY = Bar("<", 3.0)
@@ -49,12 +49,12 @@ def run(settings: Settings) -> list[Measure]:
     with bmcsim(settings) as started:
         server = started.server
         measures.append(Measure("memory when ready", server.rss() / 1024, "MiB"))
-        trees = uvloop.run(_read_all(fleet, server))
+        trees = uvloop.run(read_all(fleet, server))
         after_reading = server.rss()
         note = "after every BMC was read once"
         measures.append(Measure("memory after reading", after_reading / 1024, "MiB", MEMORY, note=note))
         time.sleep(settings.settle)
-        measures.append(Measure("CPU while idle", _idle_cpu(server, settings.idle), "% of a core", IDLE_CPU))
+        measures.append(Measure("CPU while idle", idle_cpu(server, settings.idle), "% of a core", IDLE_CPU))
         note = f"{settings.rest:.0f} s after the last request"
         measures.append(Measure("memory at rest", server.rss() / 1024, "MiB", note=note))
         if settings.rotate:
@@ -65,7 +65,7 @@ def run(settings: Settings) -> list[Measure]:
     if fleet.bmcs > 1:
         alone = Fleet(1, 0)
         with bmcsim(settings, alone) as started:
-            uvloop.run(_read_all(alone, started.server))
+            uvloop.run(read_all(alone, started.server))
             one = started.server.rss()
         note = f"({after_reading} KiB - {one} KiB) / {fleet.bmcs - 1}"
         measures.append(_per_bmc((after_reading - one) / (fleet.bmcs - 1), fleet.bmcs, note))
@@ -86,7 +86,7 @@ def _per_bmc(kib: float, bmcs: int, note: str) -> Measure:
     return Measure("memory per BMC", kib, "KiB", PER_BMC, note=note)
 
 
-def _idle_cpu(server: Server, seconds: float) -> float:
+def idle_cpu(server: Server, seconds: float) -> float:
     """Percent of a core that the server uses while nothing is asked of it."""
     before = cpu_seconds(server.pid)
     began = time.perf_counter()
@@ -94,14 +94,15 @@ def _idle_cpu(server: Server, seconds: float) -> float:
     return 100 * (cpu_seconds(server.pid) - before) / (time.perf_counter() - began)
 
 
-async def _read_all(fleet: Fleet, server: Server) -> paths.Trees:
-    """Read one system of every BMC over a connection of its own."""
-    trees = await paths.walk(fleet, server)
+async def read_all(site: Site, server: Server) -> paths.Trees:
+    """Read one system of every BMC over a connection of its own. Raises BenchError unless all answer."""
+    trees = await paths.walk(site, server)
 
     def read(index: int) -> bytes:
-        return encode(f"{fleet.address(index)}:{server.port}", trees[fleet.role(index)].system)
+        authority = f"{site.address(index)}:{server.port}"
+        return encode(authority, trees[site.role(index)].system, password=site.password(index))
 
-    await _ask_all(fleet, server, read)
+    await _ask_all(site, server, read)
     return trees
 
 
@@ -114,17 +115,17 @@ async def _rotate_all(fleet: Fleet, server: Server, trees: paths.Trees) -> None:
     await _ask_all(fleet, server, rotate)
 
 
-async def _ask_all(fleet: Fleet, server: Server, request: Callable[[int], bytes]) -> None:
+async def _ask_all(site: Site, server: Server, request: Callable[[int], bytes]) -> None:
     """Send every BMC its request at its own address, a few at a time. Raises BenchError unless all are 2xx."""
     context = any_certificate()
-    indexes = iter(range(fleet.bmcs))
+    indexes = iter(range(site.bmcs))
 
     async def worker() -> None:
         for index in indexes:
-            async with connected(fleet.address(index), server.port, context) as connection:
+            async with connected(site.address(index), server.port, context) as connection:
                 response = await connection.request(request(index))
             if response.status not in (200, 204):
-                raise BenchError(f"{fleet.address(index)} answers {response.status}: {response.body[:300]!r}")
+                raise BenchError(f"{site.address(index)} answers {response.status}: {response.body[:300]!r}")
 
     await asyncio.gather(*(worker() for _ in range(_PARALLEL)))
 

@@ -5,18 +5,19 @@ looks every few minutes for parts that have sensors; monitoring then reads every
 each, and every leak detector. In a steady fleet that makes nine requests out of ten a single sensor.
 """
 
+import itertools
 import random
 import re
 import ssl
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import orjson
 
 from bench.client import Connection, any_certificate, connected, encode
-from bench.server import USER, BenchError, Fleet, Role, Server
+from bench.server import USER, BenchError, Role, Server, Site
 
 ROOT = "/redfish/v1"
 ACCOUNTS = f"{ROOT}/AccountService/Accounts"
@@ -75,6 +76,7 @@ _LEAKS = (
     "Chassis/*/ThermalSubsystem/LeakDetection/LeakDetectors/*",
 )
 _SENSOR = "Chassis/*/Sensors/*"
+_SYSTEMS = f"{ROOT}/Systems/"
 
 _LINK = re.compile(rb'"@odata\.id"\s*:\s*"([^"#]+)"')
 
@@ -103,8 +105,8 @@ class Tree:
 
     @property
     def system(self) -> str:
-        """The computer system that NICo would look at."""
-        return next(path for path in self.exploration if path.startswith(f"{ROOT}/Systems/"))
+        """The computer system that NICo would look at; the chassis where there is none."""
+        return next((path for path in self.exploration if path.startswith(_SYSTEMS)), f"{ROOT}/Chassis")
 
     def sequence(self, count: int) -> list[str]:
         """The first `count` GETs of a client that reads everything; starts over where there is not as much."""
@@ -123,60 +125,77 @@ class Request:
     path: str
 
 
-async def walk(fleet: Fleet, server: Server) -> Trees:
-    """Read the first host and, where there are any, the first DPU. Raises BenchError where a link is broken."""
+async def walk(site: Site, server: Server) -> Trees:
+    """Read the first BMC of every role. Raises BenchError where a link is broken."""
     context = any_certificate()
     return {
-        fleet.role(index): await _walk_one(fleet.address(index), server.port, context)
-        for index in range(min(fleet.site, 2))
+        role: await _walk_one(site.address(index), server.port, context, site.password(index))
+        for role, (index, *_) in members(site).items()
     }
 
 
-def mix(fleet: Fleet, trees: Trees, count: int) -> list[Request]:
+def members(site: Site) -> dict[Role, list[int]]:
+    """The BMCs of each role."""
+    found: dict[Role, list[int]] = {}
+    for index in range(site.bmcs):
+        found.setdefault(site.role(index), []).append(index)
+    return found
+
+
+def mix(site: Site, trees: Trees, count: int) -> list[Request]:
     """`count` requests of a steady fleet in random order, over random BMCs; the same ones on every call."""
     dice = random.Random(SEED)
-    kinds = [fleet.role(place) for place in range(fleet.site)]
-    sensors = [(place, path) for place, role in enumerate(kinds) for path in trees[role].sensors]
-    leaks = [(place, path) for place, role in enumerate(kinds) for path in trees[role].leaks]
-    others = [
-        (place, path) for place, role in enumerate(kinds) for path in (*trees[role].exploration, *trees[role].discovery)
-    ]
+    bmcs = members(site)
+
+    def pool(select: Callable[[Tree], Sequence[str]]) -> tuple[list[tuple[Role, str]], list[int]]:
+        """All paths of a sort, and how many requests are up to each of them, those before it included."""
+        pairs = [(role, path) for role in bmcs for path in select(trees[role])]
+        return pairs, list(itertools.accumulate(len(bmcs[role]) for role, _ in pairs))
+
+    sensors, leaks = pool(lambda tree: tree.sensors), pool(lambda tree: tree.leaks)
+    others = pool(lambda tree: (*tree.exploration, *tree.discovery))
+    if not sensors[0]:
+        raise BenchError("no BMC has a sensor")
 
     def draw() -> Request:
         share = dice.random()
-        rest = leaks if leaks and share < SENSOR_SHARE + LEAK_SHARE else others
-        place, path = dice.choice(sensors if share < SENSOR_SHARE else rest)
-        return Request(dice.randrange(fleet.hosts) * fleet.site + place, path)
+        rest = leaks if leaks[0] and share < SENSOR_SHARE + LEAK_SHARE else others
+        pairs, weights = sensors if share < SENSOR_SHARE else rest
+        ((role, path),) = dice.choices(pairs, cum_weights=weights)
+        return Request(dice.choice(bmcs[role]), path)
 
     return [draw() for _ in range(count)]
 
 
-def forwarded(fleet: Fleet, server: Server, requests: list[Request]) -> list[bytes]:
+def forwarded(site: Site, server: Server, requests: list[Request]) -> list[bytes]:
     """The requests as bytes for connections to one address; a Forwarded header says which BMC is meant."""
     authority = f"{server.address}:{server.port}"
-    return [encode(authority, request.path, forwarded=fleet.address(request.index)) for request in requests]
+    return [
+        encode(authority, request.path, forwarded=site.address(request.index), password=site.password(request.index))
+        for request in requests
+    ]
 
 
-def median_size(fleet: Fleet, trees: Trees, requests: list[Request]) -> int:
+def median_size(site: Site, trees: Trees, requests: list[Request]) -> int:
     """The median of the requests' body sizes in bytes."""
-    return round(statistics.median(trees[fleet.role(request.index)].sizes[request.path] for request in requests))
+    return round(statistics.median(trees[site.role(request.index)].sizes[request.path] for request in requests))
 
 
-async def _walk_one(address: str, port: int, context: ssl.SSLContext) -> Tree:
+async def _walk_one(address: str, port: int, context: ssl.SSLContext, password: str) -> Tree:
     found = {ROOT: 0}
     sizes: dict[str, int] = {}
     async with connected(address, port, context) as connection:
         waiting = [ROOT]
         while waiting:
             path = waiting.pop()
-            body = await _get(connection, f"{address}:{port}", path)
+            body = await _get(connection, f"{address}:{port}", path, password)
             sizes[path] = len(body)
             for link in links(body):
                 place = rank(link)
                 if place is not None and link not in found:
                     found[link] = place
                     waiting.append(link)
-        account = await _own_account(connection, f"{address}:{port}")
+        account = await _own_account(connection, f"{address}:{port}", password)
     ordered = sorted(found, key=lambda path: (found[path], path))
     tree = Tree(
         exploration=tuple(path for path in ordered if found[path] < FIRST_DISCOVERY),
@@ -186,23 +205,23 @@ async def _walk_one(address: str, port: int, context: ssl.SSLContext) -> Tree:
         sizes=sizes,
         account=account,
     )
-    if not tree.sensors or not any(path.startswith(f"{ROOT}/Systems/") for path in tree.exploration):
-        raise BenchError(f"the BMC at {address} has no sensors or no system: {len(ordered)} resources found")
+    if not tree.sensors and not any(path.startswith(_SYSTEMS) for path in tree.exploration):
+        raise BenchError(f"the BMC at {address} has no sensors and no system: {len(ordered)} resources found")
     return tree
 
 
-async def _own_account(connection: Connection, authority: str) -> str:
+async def _own_account(connection: Connection, authority: str, password: str) -> str:
     """The account whose user name is USER, looked up by name because some vendors number their accounts."""
-    for link in links(await _get(connection, authority, ACCOUNTS)):
+    for link in links(await _get(connection, authority, ACCOUNTS, password)):
         if link.startswith(f"{ACCOUNTS}/"):
-            account = orjson.loads(await _get(connection, authority, link))
+            account = orjson.loads(await _get(connection, authority, link, password))
             if account.get("UserName") == USER:
                 return link
     raise BenchError(f"the BMC at {authority} has no account named {USER}")
 
 
-async def _get(connection: Connection, authority: str, path: str) -> bytes:
-    response = await connection.request(encode(authority, path))
+async def _get(connection: Connection, authority: str, path: str, password: str) -> bytes:
+    response = await connection.request(encode(authority, path, password=password))
     if response.status != 200:
         raise BenchError(f"GET https://{authority}{path} answers {response.status}: {response.body[:300]!r}")
     return response.body

@@ -7,18 +7,21 @@ import platform
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import orjson
 
-from bench.server import Settings
+from bench.server import BenchError, Settings
 
 Verdict = Literal["PASS", "MISS", "VOID", ""]
 
 SATURATED = 90.0  # percent of its core from which on a process is what limits a rate
+
+_LONGEST = 300
 
 _LIBRARIES = ("bmcsim", "uvloop", "uvicorn", "httptools", "starlette", "orjson", "msgspec", "cryptography")
 
@@ -58,12 +61,31 @@ class Measure:
         return "PASS" if self.bar.holds(self.value) else "MISS"
 
 
+def attempted(name: str, measure: Callable[[], list[Measure]]) -> list[Measure]:
+    """What `measure` finds; one void line, and a word on standard error, where it cannot be made."""
+    print(f"{name} ...", file=sys.stderr, flush=True)
+    try:
+        return measure()
+    except Exception as error:
+        if not isinstance(error, BenchError | OSError | ValueError):
+            traceback.print_exc()
+        print(f"{name}: {error}", file=sys.stderr)
+        return [Measure(name, 0, "", void=_reason(error))]
+
+
+def _reason(error: Exception) -> str:
+    """One line: the first of its text, and the last, which is what a log ends with."""
+    lines = str(error).split("\n")
+    said = [line for line in lines if line.strip()] or [repr(error)]
+    return " ".join(dict.fromkeys((said[0], said[-1])))[:_LONGEST]
+
+
 def print_table(measures: Sequence[Measure]) -> None:
     rows = [
         (
             measure.name,
-            f"{measure.bar.kind} {_number(measure.bar.limit)}" if measure.bar else "",
-            _number(measure.value),
+            f"{measure.bar.kind} {number(measure.bar.limit)}" if measure.bar else "",
+            number(measure.value),
             measure.unit,
             measure.verdict,
             measure.void or measure.note,
@@ -81,12 +103,12 @@ def print_table(measures: Sequence[Measure]) -> None:
 
 
 def save(
-    directory: Path, command: str, machine: Mapping[str, object], settings: Settings, measures: Sequence[Measure]
+    directory: Path, bench: str, machine: Mapping[str, object], settings: Settings, measures: Sequence[Measure]
 ) -> Path:
-    """Write the run to a new file in `directory` and return its path."""
+    """Write the run of a bench to a new file in `directory` and return its path."""
     now = datetime.datetime.now(datetime.UTC)
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{command}-{now:%Y%m%dT%H%M%SZ}.json"
+    path = directory / f"{bench}-{now:%Y%m%dT%H%M%SZ}.json"
     run = {
         "at": now.isoformat(timespec="seconds"),
         "command": sys.argv[1:],
@@ -95,8 +117,10 @@ def save(
             "hosts": settings.fleet.hosts,
             "dpus": settings.fleet.dpus,
             "bmcs": settings.fleet.bmcs,
+            "racks": settings.racks,
             "seconds": settings.seconds,
             "rounds": settings.rounds,
+            "quick": settings.quick,
             "server_core": settings.cores.server,
             "generator_cores": settings.cores.generators,
         },
@@ -122,7 +146,8 @@ def describe_machine() -> dict[str, object]:
     }
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """As people read it: two decimals, and none from 1,000 on."""
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:,.2f}"
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Protocol
 
 from bmcsim.edges.http import tls
 
-Role = Literal["host", "dpu"]
+Role = str
+"""What kind of BMC one is: `host` or `dpu`, or a kind of hardware of a rack."""
 
 R750, GB200 = "dell_poweredge_r750", "wiwynn_gb200_nvl"
 USER = "root"
@@ -31,6 +32,26 @@ _ROOT = Path(__file__).parents[1]
 
 class BenchError(Exception):
     """A measurement cannot be made or would mean nothing; the text says why."""
+
+
+class Site(Protocol):
+    """BMCs that bmcsim serves; they are numbered from 0 to bmcs - 1."""
+
+    @property
+    def bmcs(self) -> int: ...
+
+    @property
+    def options(self) -> list[str]:
+        """Those of bmcsim that make it."""
+
+    def address(self, index: int) -> str:
+        """The loopback address of a BMC."""
+
+    def role(self, index: int) -> Role:
+        """BMCs of the same role have the same resources."""
+
+    def password(self, index: int) -> str:
+        """That of USER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,9 @@ class Fleet:
 
     def role(self, index: int) -> Role:
         return "dpu" if index % self.site else "host"
+
+    def password(self, index: int) -> str:  # noqa: ARG002 that of a Site may differ
+        return PASSWORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +129,8 @@ class Settings:
     peers: Sequence[Peer] = ()  # measured beside bmcsim
     peers_venv: Path = Path("/tmp/bmcsim-peers")  # where known peers are installed
     out: Path = Path("bench-out")  # where results go
+    quick: bool = False  # only to see whether it runs
+    rate: float = 0.0  # requests per second of `idle`, 0 for what fits the fleet
 
     @property
     def rest(self) -> float:
@@ -226,15 +252,14 @@ class Started:
 @contextmanager
 def bmcsim(
     settings: Settings,
-    fleet: Fleet | None = None,
+    fleet: Site | None = None,
     options: Sequence[str] = (),
     *,
-    racks: int = 0,
     rotated: bool = True,
     ports: Sequence[int] | None = None,
     log: str = "bmcsim.log",
 ) -> Iterator[Started]:
-    """Run bmcsim with `fleet` (the one of the settings by default), or with so many racks instead.
+    """Run bmcsim with `fleet` (the one of the settings by default).
 
     options: further ones of its command line. rotated: its passwords are PASSWORD already, not the factory's.
     ports: of Redfish and of the admin listener, free ones by default. log: name of its log in the scratch directory.
@@ -247,7 +272,7 @@ def bmcsim(
     command = [
         str(program),
         "serve",
-        *([f"--racks={racks}"] if racks else fleet.options),
+        *fleet.options,
         *([f"--host-password={PASSWORD}", f"--dpu-password={PASSWORD}"] if rotated else []),
         f"--listen=127.0.0.0/8:{port}",
         f"--admin=127.0.0.1:{admin_port}",

@@ -161,9 +161,9 @@ async def _strike(blow: Blow, lives: Lives, world: World, found: Run, began: flo
             await _crash(lives, world)
             _note(found, began, "every BMC is ready again")
         case "clock":
-            status, body = await ask_admin(lives.admin_port, "POST", "/clock/step", {"seconds": blow.amount})
+            status, body = await ask_admin(lives.admin_port, "POST", "/api/v1/clock", {"step": blow.amount})
             if status != 200:
-                world.wrong.append(f"/clock/step answers {status}: {body!r}")
+                world.wrong.append(f"/api/v1/clock answers {status}: {body!r}")
         case "full disk":
             server = lives.server
             chaos.fill_disk(server.pid, server.log)

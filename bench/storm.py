@@ -10,7 +10,7 @@ import uvloop
 from bench import paths
 from bench.client import Exchange, Response, any_certificate, encode
 from bench.report import SATURATED, Bar, Measure
-from bench.server import Fleet, Server, Settings, bmcsim, cpu_seconds
+from bench.server import Server, Settings, Site, bmcsim, cpu_seconds
 
 GETS = 45
 PARALLEL = 200
@@ -65,32 +65,36 @@ def run(settings: Settings) -> list[Measure]:
     fleet = settings.fleet
     with bmcsim(settings) as started:
         trees = uvloop.run(paths.walk(fleet, started.server))
-        outcome: Outcome = uvloop.run(_storm(fleet, started.server, trees))
-    bar = Bar("<", SECONDS * fleet.bmcs / FULL_FLEET)
-    rate = fleet.bmcs * GETS / outcome.seconds
+        outcome: Outcome = uvloop.run(storm(fleet, started.server, trees))
+    return [judge("discovery storm", fleet.bmcs, Bar("<", SECONDS * fleet.bmcs / FULL_FLEET), outcome)]
+
+
+def judge(name: str, bmcs: int, bar: Bar | None, outcome: Outcome) -> Measure:
+    """The seconds of a storm. Void with any error, and where only the client was too slow for the bar."""
     void = ""
     if outcome.errors:
         void = f"{len(outcome.errors)} BMCs failed, the first: {outcome.errors[0]}"
-    elif not bar.holds(outcome.seconds) and outcome.client_busy > max(SATURATED, outcome.server_busy):
+    elif bar and not bar.holds(outcome.seconds) and outcome.client_busy > max(SATURATED, outcome.server_busy):
         void = f"the client is the bottleneck: {outcome.client_busy:.0f} % busy, server {outcome.server_busy:.0f} %"
     note = (
-        f"{fleet.bmcs:,} BMCs x {GETS} GETs, {rate:,.0f} /s; "
+        f"{bmcs:,} BMCs x {GETS} GETs, {bmcs * GETS / outcome.seconds:,.0f} /s; "
         f"client {outcome.client_busy:.0f} % and server {outcome.server_busy:.0f} % busy"
     )
-    return [Measure("discovery storm", outcome.seconds, "s", bar, [outcome.seconds], note, void)]
+    return Measure(name, outcome.seconds, "s", bar, [outcome.seconds], note, void)
 
 
-async def _storm(fleet: Fleet, server: Server, trees: paths.Trees) -> Outcome:
+async def storm(site: Site, server: Server, trees: paths.Trees) -> Outcome:
+    """Send every BMC its GETS requests, PARALLEL BMCs at a time."""
     loop = asyncio.get_running_loop()
     context = any_certificate()
     sequences = {role: tree.sequence(GETS) for role, tree in trees.items()}
-    indexes = iter(range(fleet.bmcs))
+    indexes = iter(range(site.bmcs))
     errors: list[str] = []
 
     async def explore(index: int) -> None:
-        address = fleet.address(index)
+        address, password = site.address(index), site.password(index)
         authority = f"{address}:{server.port}"
-        requests = (encode(authority, path) for path in sequences[fleet.role(index)])
+        requests = (encode(authority, path, password=password) for path in sequences[site.role(index)])
         _, explorer = await loop.create_connection(lambda: Explorer(requests), address, server.port, ssl=context)
         try:
             if error := await explorer.finished:
@@ -103,7 +107,7 @@ async def _storm(fleet: Fleet, server: Server, trees: paths.Trees) -> Outcome:
             try:
                 await explore(index)
             except (OSError, ValueError) as error:
-                errors.append(f"{fleet.address(index)}: {error!r}")
+                errors.append(f"{site.address(index)}: {error!r}")
 
     server_before, own_before = cpu_seconds(server.pid), time.process_time()
     began = time.perf_counter()

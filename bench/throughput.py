@@ -1,5 +1,6 @@
 """How many requests one core answers, beside what the bare server stack under it answers on the same core."""
 
+import os
 import statistics
 import subprocess
 from collections.abc import Callable, Sequence
@@ -89,11 +90,23 @@ def _median(name: str, samples: Sequence[float], unit: str, note: str = "") -> M
     return Measure(name, statistics.median(samples), unit, samples=samples, note=note)
 
 
-def wrk(server: Server, requests_file: Path, seconds: float, *, cpu: Callable[[int], float] = cpu_seconds) -> Sample:
-    """Load `server` for `seconds` (whole ones; wrk knows no others). cpu: processor time of it that counts."""
+def wrk(
+    server: Server,
+    requests_file: Path,
+    seconds: float,
+    *,
+    cpu: Callable[[int], float] = cpu_seconds,
+    addresses: Sequence[str] = (),
+) -> Sample:
+    """Load `server` for `seconds` (whole ones; wrk knows no others).
+
+    cpu: processor time of it that counts. addresses: what is connected to, that of the server by default. Each has a
+    thread, and a file of requests of its own (`requests_file` and .0, .1, ...): while threads read them one after the
+    other, those before send requests already, which wrk counts.
+    """
     command = [
         "wrk",
-        "--threads=1",
+        f"--threads={max(1, len(addresses))}",
         f"--connections={CONNECTIONS}",
         f"--duration={round(seconds)}s",
         f"--script={_SCRIPT}",
@@ -103,7 +116,8 @@ def wrk(server: Server, requests_file: Path, seconds: float, *, cpu: Callable[[i
     ]
     before = cpu(server.pid)
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "ADDRESSES": " ".join(addresses)}
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     except FileNotFoundError:
         raise BenchError(_MISSING) from None
     used = cpu(server.pid) - before

@@ -20,6 +20,7 @@ from bench.load.endpoints import Endpoint, of_fleet, read, split
 from bench.load.measured import Plan, PlannedStep, Result, load_results
 from bench.load.phases import PHASES, Step, schedule
 from bench.load.sampler import Sample, Sampler
+from bench.racks import Racks
 from bench.report import Measure
 from bench.server import PASSWORD, R750, USER, BenchError, Cores, Fleet, Settings, bmcsim, free_ports, make_certificate
 
@@ -69,7 +70,12 @@ def _lead(options: argparse.Namespace, cores: Cores, work: Path) -> int:
                 raise BenchError("login must come first: until then BMCs answer nobody")
             make_certificate(settings)
             started = stack.enter_context(
-                bmcsim(settings, options=_own(options), racks=options.racks, rotated=not first)
+                bmcsim(
+                    settings,
+                    Racks(options.racks) if options.racks else None,
+                    options=_own(options),
+                    rotated=not first,
+                )
             )
             endpoints = of_fleet(settings.fleet, options.racks, started.server.port, None if first else PASSWORD)
             sampler = Sampler("127.0.0.1", started.admin_port, started.server)
