@@ -8,7 +8,9 @@ STAMP   = $(VENV)/.installed
 # What loads, with locust: apart, because gevent is for nothing else here.
 LOAD   ?= .venv-load
 
-.PHONY: run test check fix bench load conformance image lock clean
+PLATFORMS ?= linux/amd64,linux/arm64
+
+.PHONY: run test check fix bench load conformance image images lock proto clean
 
 run: $(STAMP)
 	@$(BIN)/bmcsim serve $(ARGS)
@@ -42,8 +44,13 @@ load: $(LOAD)/.installed
 conformance: $(STAMP)
 	@$(BIN)/python -m tests.conformance $(ARGS)
 
+# The image of this machine's platform.
 image:
 	@tools="$${IMAGE_TOOL:-docker build -t bmcsim .}"; sh -c "$$tools"
+
+# The image for several platforms, pushed: buildx keeps such an image in a registry only. REPOSITORY=registry/name
+images:
+	docker buildx build --platform $(PLATFORMS) --build-arg REVISION="$$(git rev-parse HEAD)" -t $(REPOSITORY) --push .
 
 # uv is used where it is there; pip otherwise. The directory of the target is the environment, the lock its first
 # prerequisite.
@@ -62,9 +69,13 @@ $(STAMP) $(LOAD)/.installed:
 	@touch $@
 
 lock:
-	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal pyproject.toml -o requirements.lock
-	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal --group dev pyproject.toml -o requirements-dev.lock
+	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal --all-extras pyproject.toml -o requirements.lock
+	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal --all-extras --group dev pyproject.toml -o requirements-dev.lock
 	uv pip compile -q --no-header --generate-hashes --no-emit-index-url --python-version 3.11 --universal --group bench pyproject.toml -o requirements-bench.lock
+
+# The messages of NICo's API, from their .proto files.
+proto: $(STAMP)
+	$(BIN)/python -m tests.protos
 
 clean:
 	rm -rf $(VENV) $(LOAD) build dist bench-out conformance-out .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -35,7 +35,7 @@ def page(command: click.Command, context: click.Context) -> Iterator[str]:
     rows = [
         f"| `{param.opts[-1]}` | `{variable(param, context)}` |"
         for param in command.params
-        if isinstance(param, click.Option) and variable(param, context)
+        if isinstance(param, click.Option) and not param.hidden and variable(param, context)
     ]
     if rows and not isinstance(command, click.Group):
         yield "| Flag | Environment variable |\n|---|---|"

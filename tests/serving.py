@@ -56,14 +56,25 @@ def free_ports(count: int) -> int:
 
 
 @contextmanager
-def serving(output: Path, *arguments: str) -> Iterator[Process]:
+def serving(output: Path, *arguments: str, admin_on: str = "127.0.0.1") -> Iterator[Process]:
     """Serve until the block ends. Fails with the output when the fleet is not ready in time."""
     port, admin = free_port(), free_port()
     command = [sys.executable, "-m", "bmcsim", "serve", *arguments]
-    command += ["--listen", f"127.0.0.0/8:{port}", "--admin", f"127.0.0.1:{admin}"]
+    command += ["--listen", f"127.0.0.0/8:{port}", "--admin", f"{admin_on}:{admin}"]
+    with started(output, command, port, admin) as running:
+        yield running
+
+
+@contextmanager
+def started(output: Path, command: list[str], port: int, admin: int, **environment: str) -> Iterator[Process]:
+    """The same of a command that serves Redfish at one port and is asked at the other. environment: more of it."""
     with output.open("w") as file:
         process = subprocess.Popen(
-            command, stdout=file, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            command,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
         )
     running = Process(process, port, admin, output)
     try:

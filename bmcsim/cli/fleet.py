@@ -1,62 +1,38 @@
-"""`bmcsim fleet`: whether fleet files are right, what is in them, and whether instances share anything."""
-
-import sys
-from itertools import combinations
-from pathlib import Path
+"""`bmcsim fleet`: fleet files, and the fleet of a running process."""
 
 import click
 
-from bmcsim.fleet import config as fleet_config
-from bmcsim.fleet.build import Builder
-from bmcsim.fleet.identities import overlap, plan
-from bmcsim.fleet.registry import DuplicateBmc, Fleet
-from bmcsim.fleet.tables import ConfigError
-from bmcsim.machine.credentials import Hasher
-from bmcsim.machine.identity import mac_colons
-from bmcsim.tree.source import ProfileError
+from bmcsim.cli.lazy import LazyGroup
+
+_COMMANDS = {
+    "add": "bmcsim.cli.fleet_members:add",
+    "check": "bmcsim.cli.fleet_file:check",
+    "clock": "bmcsim.cli.fleet_clock:clock",
+    "credentials": "bmcsim.cli.fleet_credentials:credentials",
+    "export": "bmcsim.cli.export:export",
+    "factory-reset": "bmcsim.cli.fleet_change:factory_reset",
+    "fault": "bmcsim.cli.fleet_fault:fault",
+    "jobs": "bmcsim.cli.fleet_jobs:jobs",
+    "ls": "bmcsim.cli.fleet_ls:ls",
+    "move": "bmcsim.cli.fleet_members:move",
+    "plan": "bmcsim.cli.fleet_file:planned",
+    "power": "bmcsim.cli.fleet_change:power",
+    "reading": "bmcsim.cli.fleet_change:reading",
+    "remove": "bmcsim.cli.fleet_members:remove",
+    "reset": "bmcsim.cli.fleet_change:reset",
+    "show": "bmcsim.cli.fleet_show:show",
+    "snapshot": "bmcsim.cli.fleet_snapshot:snapshot",
+    "timing": "bmcsim.cli.fleet_change:timing",
+    "top": "bmcsim.cli.top:top",
+    "why": "bmcsim.cli.fleet_show:why",
+}
+# What `plan` was called before there was `ls`.
+_HIDDEN = {"list": _COMMANDS["plan"]}
 
 
-@click.group("fleet")
+@click.group("fleet", cls=LazyGroup, places=_COMMANDS, hidden=_HIDDEN)
 def fleet_group() -> None:
-    """Check and list fleet files."""
+    """See and steer the fleet of a running `bmcsim serve`; check fleet files, and write them for other tools.
 
-
-@fleet_group.command("check")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def check(files: tuple[Path, ...]) -> None:
-    """Check FILES, and that no two of them share MACs or addresses. Exit code 1 when something is wrong."""
-    configs = []
-    wrong = False
-    for file in files:
-        try:
-            config = fleet_config.load(file)
-            for _ in Builder(config, Hasher(), 0.0).populate(Fleet()):
-                pass
-        except (ConfigError, ProfileError, DuplicateBmc) as error:
-            click.echo(str(error), err=True)
-            wrong = True
-            continue
-        for warning in config.warnings:
-            click.echo(f"warning: {warning}", err=True)
-        click.echo(f"{file}: {config.bmc_count} BMCs")
-        configs.append(config)
-    for one, other in combinations(configs, 2):
-        shared = overlap(one, other)
-        if shared is not None:
-            click.echo(shared, err=True)
-            wrong = True
-    if wrong:
-        sys.exit(1)
-
-
-@fleet_group.command("list")
-@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FLEET.toml]")
-def list_bmcs(file: Path | None) -> None:
-    """List the BMCs of FLEET.toml, or of the fleet without a file: id, kind, address, MAC and serial number."""
-    try:
-        config = fleet_config.load(file) if file is not None else fleet_config.default()
-    except (ConfigError, ProfileError) as error:
-        raise click.ClickException(str(error)) from error
-    for bmc in plan(config):
-        identity = bmc.identity
-        click.echo(f"{bmc.id}\t{identity.kind}\t{bmc.address}\t{mac_colons(identity.bmc_mac)}\t{identity.serial}")
+    check, export and plan are about files. All others ask the admin listener of a running process (--url).
+    """

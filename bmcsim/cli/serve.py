@@ -18,35 +18,54 @@ import click
 import msgspec
 import uvloop
 
+from bmcsim.cli.control import ControlOptions, Guards, control_of, control_options, guards_of, members_of
+from bmcsim.cli.domain import domain_option
+from bmcsim.cli.nico import Nico, NicoOptions, Site, nico_options, site_of
 from bmcsim.cli.shards import supervise
 from bmcsim.core.clock import SystemClock
+from bmcsim.edges.control import api
+from bmcsim.edges.control.guard import TokenError
+from bmcsim.edges.control.status import Compatible
+from bmcsim.edges.dhcp.metrics import RelayCollector
+from bmcsim.edges.dhcp.relay import Relay, RelayError
 from bmcsim.edges.http import listen, tls
 from bmcsim.edges.http.admin import admin_app
 from bmcsim.edges.http.context import Context, Limits
+from bmcsim.edges.http.forwarding import ForwardingError, Name, Peers, names_in, names_of, open_named, open_unnamed
+from bmcsim.edges.http.lanes import Desk
 from bmcsim.edges.http.metrics import FleetCollector, registry_of
 from bmcsim.edges.http.server import (
+    Departures,
     Housekeeper,
-    Listener,
+    Service,
     admin_listener,
     fix_mmap_threshold,
+    listening,
     raise_file_limit,
     redfish_listener,
     run,
 )
+from bmcsim.edges.nico.certificates import NicoError
 from bmcsim.edges.push import Pusher
 from bmcsim.edges.ssdp.port import Port, SsdpError
 from bmcsim.edges.ssdp.responder import Responder
 from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet import converters
+from bmcsim.fleet.addressing import readdress
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.conduct import POLICIES, Conduct, fault_rules, preset_name
 from bmcsim.fleet.config import DURABILITIES, MAX_RACKS, PROGRESSIONS, FleetConfig
 from bmcsim.fleet.converters import MAX_TIME_SCALE
+from bmcsim.fleet.dhcp_config import RelayConfig
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.durability import Keeper, Restorer, fingerprint
 from bmcsim.fleet.events import Hub
 from bmcsim.fleet.journal import Journal, NotSaved
+from bmcsim.fleet.keys import Keys, Passwords
+from bmcsim.fleet.leases import Backend, Leases
 from bmcsim.fleet.registry import DuplicateBmc, Fleet
+from bmcsim.fleet.roster import NOBODY, RosterError, added
+from bmcsim.fleet.roster import members as everybody
 from bmcsim.fleet.shards import MAX_SHARDS, Shard, split, state_directory
 from bmcsim.fleet.store import StateError, Store
 from bmcsim.fleet.tables import ConfigError
@@ -60,6 +79,7 @@ from bmcsim.tree.source import ProfileError
 
 DEFAULT_LISTEN = "127.0.0.0/8:{port}"
 DEFAULT_ADMIN = "127.0.0.1:9090"
+_TIMERS_AT_ONCE = 50
 
 
 @click.command()
@@ -82,7 +102,7 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
     "admin_on",
     envvar="BMCSIM_SERVE_ADMIN",
     metavar="ADDRESS:PORT",
-    help=f"Health and metrics; 'off' for none.  [default: {DEFAULT_ADMIN}]",
+    help=f"Health, metrics and the control API; 'off' for none.  [default: {DEFAULT_ADMIN}]",
 )
 @click.option(
     "--shards",
@@ -97,6 +117,21 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
     metavar="I/N",
     help="Serve only the Ith of N parts of the fleet, at an address of its own. The other parts run elsewhere.",
 )
+@click.option(
+    "--peers",
+    envvar="BMCSIM_SERVE_PEERS",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory in which the parts of --shard find each other. A request for a BMC of another part is then handed"
+    " to that one.  [default: such a request is refused with 421]",
+)
+@click.option(
+    "--dhcp",
+    type=click.Choice(["pool"]),
+    help="Take addresses from a pool, whatever the fleet file says.",
+)
+@domain_option
+@control_options
+@nico_options
 @click.option(
     "--ssdp",
     metavar="INTERFACE",
@@ -156,6 +191,7 @@ DEFAULT_ADMIN = "127.0.0.1:9090"
     help="Directory of JSON schemas and CSDL files, such as DMTF's DSP8010, for the BMCs to serve.",
 )
 @click.option("--fault", "faults", multiple=True, metavar="NAME", help="Fault preset for all BMCs (bmcsim fault list).")
+@click.option("--mat", is_flag=True, hidden=True, help="Started by `bmcsim mat`, which uses more of the fleet file.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True
 )
@@ -171,6 +207,11 @@ def serve(
     admin_on: str | None,
     shards: int | None,
     part: str | None,
+    peers: Path | None,
+    dhcp: str | None,
+    domain: str | None,
+    control: ControlOptions,
+    nico: NicoOptions,
     ssdp: str | None,
     event_destinations: tuple[str, ...],
     tls_cert: Path | None,
@@ -186,6 +227,7 @@ def serve(
     registries: Path | None,
     schemas: Path | None,
     faults: tuple[str, ...],
+    mat: bool,
     log_level: str,
 ) -> None:
     """Serve a fleet of BMCs over Redfish.
@@ -206,10 +248,12 @@ def serve(
         raise click.UsageError("--tls-cert and --tls-key go together")
     if shards is not None and part is not None:
         raise click.UsageError("--shards starts all parts and --shard one of them; leave one of the two out")
+    if peers is not None and part is None:
+        raise click.UsageError("--peers is for parts that are started one by one; add --shard I/N, or leave it out")
     number, count = _part(part) if part is not None else (1, shards or 1)
     with _said():
         if fleet is not None:
-            config = fleet_config.load(fleet).with_choices(
+            config = fleet_config.load(fleet, pool=dhcp == "pool", mat=mat).with_choices(
                 host_bmc_password=host_password, dpu_bmc_password=dpu_password
             )
         else:
@@ -226,6 +270,7 @@ def serve(
             durability=durability,
             time_scale=time_scale,
             progression=progression,
+            domain=domain,
             event_destinations=_destinations(event_destinations),
             conduct=_conduct(preset, credentials, faults),
         )
@@ -245,6 +290,9 @@ def serve(
         if part is not None:
             parts = [parts[number - 1]]
             kept = parts[0].state
+            if peers is not None and count > 1:
+                names = names_in(peers, count)
+                parts = [parts[0]._replace(names=names, desk=open_named(Path(names[number - 1])))]
         common = (
             config,
             redfish,
@@ -253,6 +301,8 @@ def serve(
             registry_files.read(registries) if registries is not None else {},
             SchemaFiles(schemas) if schemas is not None else None,
             ssdp,
+            site_of(config, nico, Path.home()),
+            guards_of(control, admin, redfish),
         )
         if len(parts) == 1:
             _serve(*common, admin, parts[0])
@@ -260,22 +310,41 @@ def serve(
             sys.exit(_serve_all(partial(_serve, *common), redfish, admin, parts))
 
 
+_USERS_ERRORS = (
+    ConfigError,
+    ProfileError,
+    DuplicateBmc,
+    StateError,
+    listen.ListenError,
+    tls.TlsError,
+    SsdpError,
+    ForwardingError,
+    RelayError,
+    NicoError,
+    TokenError,
+    RosterError,
+)
+
+
 @contextlib.contextmanager
 def _said() -> Iterator[None]:
     """What a user can put right is said in a line."""
     try:
         yield
-    except (ConfigError, ProfileError, DuplicateBmc, StateError, listen.ListenError, tls.TlsError, SsdpError) as error:
+    except _USERS_ERRORS as error:
         raise click.ClickException(str(error)) from error
 
 
 class _Part(NamedTuple):
     """What one process serves. shard: None for the whole fleet. state: its directory, None without one. sock: that it
-    listens on, None where it has to open one."""
+    listens on, None where it has to open one. desk: where other parts hand requests over; names: of those of all
+    parts."""
 
     shard: Shard | None = None
     state: Path | None = None
     sock: socket.socket | None = None
+    desk: socket.socket | None = None
+    names: Sequence[Name] = ()
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -302,21 +371,29 @@ def _serve_all(
     """Serve every part in a process of its own; the exit status."""
     if admin is not None and admin.port + len(parts) - 1 > 65535:
         raise click.UsageError(f"{len(parts)} shards have as many admin ports from {admin.port} on, up to 65535")
-    socks = listen.open_sockets(redfish, [part.shard.first for part in parts if part.shard is not None])
+    shards = [part.shard for part in parts if part.shard is not None]
+    socks = listen.open_sockets(redfish, shards[0].firsts, shards[0].last)
+    desks = open_unnamed(len(parts))
+    names = names_of(desks)
+
+    def close_desks() -> None:
+        for desk in desks:
+            desk.close()
 
     def of(number: int) -> Callable[[], None]:
         own = admin if admin is None or admin.port == 0 else msgspec.structs.replace(admin, port=admin.port + number)
 
         def run() -> None:
-            for other in socks:
-                if other is not socks[number]:
+            for other in (*socks, *desks):
+                if other not in (socks[number], desks[number]):
                     other.close()
             with _said():
-                serve_one(own, parts[number]._replace(sock=socks[number]))
+                serve_one(own, parts[number]._replace(sock=socks[number], desk=desks[number], names=names))
 
         return run
 
-    return supervise([of(number) for number in range(len(parts))])
+    # The one that watches keeps no desk open: nobody is to wait there for a part that has ended.
+    return supervise([of(number) for number in range(len(parts))], close_desks)
 
 
 def _a_number(value: float) -> float:
@@ -389,6 +466,8 @@ def _serve(
     files: registry_files.RegistryFiles,
     schemas: SchemaFiles | None,
     ssdp: str | None,
+    site: Site | None,
+    guards: Guards,
     admin: listen.Listen | None,
     part: _Part,
 ) -> None:
@@ -408,8 +487,13 @@ def _serve(
     async def main() -> None:
         loop = asyncio.get_running_loop()
 
+        wakes: asyncio.TimerHandle | None = None
+
         def wake(seconds: float) -> None:
-            loop.call_later(seconds, driver.run_due)
+            nonlocal wakes
+            if wakes is not None:
+                wakes.cancel()
+            wakes = loop.call_later(seconds, driver.run_due, _TIMERS_AT_ONCE)
 
         driver = Driver(clock, wake, immediate=config.progression == "immediate")
         context = Context(bmcs, driver, clock, _limits(config), None if redfish.everything else redfish.network)
@@ -417,7 +501,8 @@ def _serve(
         if store is not None:
             keeper = Keeper(Journal(store, loop), driver)
             context.commit, driver.changed = keeper.commit, keeper.changed
-        pusher = Pusher(clock, config.event_destinations, keeper.changed if keeper else _committed)
+        changed = keeper.changed if keeper else _committed
+        pusher = Pusher(clock, config.event_destinations, changed)
         driver.emit = Hub(clock, pusher.push).emit
         with contextlib.ExitStack() as opened:
             sock, warning = (part.sock, "") if part.sock is not None else listen.open_socket(redfish)
@@ -427,39 +512,91 @@ def _serve(
                 discovery = Port(ssdp)
                 opened.callback(discovery.stop)
             admin_sock = None if admin is None else listen.open_socket(admin, "--admin")[0]
+            leases = Leases(bmcs, clock, loop.call_later, changed=changed)
+            server: Backend | None = None
+            relay = None
+            if isinstance(config.dhcp, RelayConfig):
+                server = relay = _relay(config.dhcp)
+                relay.start(leases.heard)
+            port = sock.getsockname()[1]
+            nico = None
+            if site is not None:
+                nico = Nico(config, site, shard, port, leases.heard)
+                server = nico.dhcp if nico.dhcp is not None else server
             opened.pop_all()
         if warning:
             click.echo(f"warning: {warning}", err=True)
-        port = sock.getsockname()[1]
         if discovery is not None:
             scheme = "https" if served_tls is not None else "http"
             discovery.start(Responder(bmcs, clock, scheme, port, discovery.send, loop.call_later))
-        redfish_server = redfish_listener(context, sock, served_tls)
-        listeners: list[Listener] = [redfish_server]
+        shared = listening(context)
+        bmcs.vacated = Departures(shared, loop.call_soon).left
+        driver.readdress = lambda bmc: readdress(bmcs, bmc, driver.leases)
+        redfish_server = redfish_listener(context, sock, served_tls, shared)
+        listeners: list[Service] = [redfish_server]
+        desk = None
+        if shard is not None and part.desk is not None:
+            desk = Desk(context, shared, part.desk)
+            # First, so that no lane is opened while the listener waits for those that are there to end.
+            listeners.insert(0, desk)
+            context.peers = Peers(shard.number_of, part.names, shard.number)
+            context.peers.start()
+        clients = leases if server is not None else None
+        inventory = nico.status if nico is not None else None
+        control = control_of(config, context, guards.admin, clients, inventory)
+        hasher = Hasher(store.key if store else None)
+        keys = Keys(hasher, Passwords(config.host_bmc_password, config.dpu_bmc_password))
+        members = members_of(control, keeper.journal if keeper else None, keys, alone=shard is None)
+        listeners.insert(0, control)
+        context.outside = Compatible(control, port, guard=guards.redfish).at
         if admin is not None and admin_sock is not None:
-            collector = FleetCollector(
-                context.metrics, bmcs, driver.__len__, keeper.journal if keeper else None, pusher.counted
+            journal = keeper.journal if keeper else None
+            collector = FleetCollector(context.metrics, bmcs, driver.__len__, journal, pusher.counted, clients)
+            registry = registry_of(collector)
+            if relay is not None:
+                registry.register(RelayCollector(relay.counted))
+            if nico is not None:
+                registry.register(nico.collector)
+            app = admin_app(
+                bmcs, registry, api.routes(control), inventory=inventory, leases=clients, refusals=api.REFUSALS
             )
-            by_hand = (driver.skip, context.set_reading) if admin.loopback else (None, None)
-            app = admin_app(bmcs, registry_of(collector), *by_hand)
             listeners.append(admin_listener(app, admin_sock))
 
         async def build() -> None:
-            restorer = Restorer(store, clock) if store is not None else None
+            restorer = Restorer(store, clock, keys) if store is not None else None
             born = clock.now().wall if restorer is None else restorer.born
-            hasher = Hasher(store.key if store else None)
-            for _ in Builder(config, hasher, born, restorer, files, schemas, shard).populate(bmcs):
+            roster = NOBODY if restorer is None else restorer.roster
+            builder = Builder(config, hasher, born, restorer, files, schemas, shard)
+            for _ in builder.populate(bmcs, everybody(config, roster) if roster else None):
                 await asyncio.sleep(0)
+            if server is not None:
+                driver.leases = leases
+                leases.begin(server)
             for bmc in bmcs:
                 driver.execute(bmc, ())
-            _announce(bmcs, redfish, port, served_tls is not None, time.monotonic() - started, shard)
+            announced = _Banner(bmcs, redfish, port, served_tls is not None, started, shard)
+            announced.say()
+            if server is not None and bmcs.homeless:
+                leases.tell_complete(announced.say_complete)
             _report(store, restorer)
+            members.begin(builder, roster)
+            if nico is not None:
+                members.added = nico.register_more
+                await nico.begin(bmcs, [one for addition in roster.additions for one in added(addition, config)])
 
         try:
             await run(listeners, Housekeeper(context, redfish_server, clock, served_tls), build)
         finally:
             if discovery is not None:
                 discovery.stop()
+            if desk is not None and context.peers is not None:
+                desk.close()
+                context.peers.close()
+            leases.close()
+            if server is not None:
+                await server.close()
+            if nico is not None:
+                await nico.stop()
             await pusher.close()
             if keeper is not None:
                 await keeper.journal.close()
@@ -478,6 +615,11 @@ def _serve(
 def _committed(bmc: Bmc) -> None:
     """A change that is kept nowhere is done."""
     bmc.committed()
+
+
+def _relay(dhcp: RelayConfig) -> Relay:
+    server, listen_on = dhcp.server, dhcp.listen
+    return Relay((server.address, server.port), (listen_on.address, listen_on.port), dhcp.advertise, dhcp.window)
 
 
 def _limits(config: FleetConfig) -> Limits:
@@ -501,24 +643,49 @@ def _some(ids: list[str]) -> str:
     return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
 
 
-def _announce(
-    bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, seconds: float, shard: Shard | None
-) -> None:
-    everyone = list(bmcs)
-    first, last = everyone[0], everyone[-1]
-    scheme = "https" if with_tls else "http"
-    who = f"shard {shard}: " if shard is not None else ""
-    said = [f"{who}{len(bmcs)} BMCs ready after {seconds:.1f} s, {first.address} to {last.address}, port {port}"]
-    said += [f"  {line}" for line in _credentials(bmcs)]
-    insecure = "-k " if with_tls else ""
-    if served.loopback and served.network.num_addresses > 1 and first.address.startswith("127."):
-        said.append(f"Try: curl {insecure}{scheme}://{first.address}:{port}/redfish/v1/")
-    else:
-        here = str(served.network.network_address) if served.network.num_addresses == 1 else "127.0.0.1"
-        forwarded = f"-H 'Forwarded: host={first.address}'"
-        said.append(f"Try: curl {insecure}{forwarded} {scheme}://{here}:{port}/redfish/v1/")
+class _Banner:
+    """What is said once every BMC is there, and, where they lease their addresses, once each has one."""
+
+    def __init__(
+        self, bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, started: float, shard: Shard | None
+    ) -> None:
+        """started: monotonic time."""
+        self._bmcs, self._served, self._port, self._with_tls, self._started = bmcs, served, port, with_tls, started
+        self._who = f"shard {shard}: " if shard is not None else ""
+
+    def say(self) -> None:
+        """Every BMC is there."""
+        bmcs = self._bmcs
+        some = [bmc.address for bmc in bmcs if bmc.address]
+        where = f"{some[0]} to {some[-1]}" if some and not bmcs.leased else f"{len(some)} of them with an address"
+        said = [f"{self._who}{len(bmcs)} BMCs ready after {self._seconds:.1f} s, {where}, port {self._port}"]
+        said += [f"  {line}" for line in _credentials(bmcs)]
+        if some:
+            said.append(self._try(some[0]))
+        _say(said)
+
+    def say_complete(self) -> None:
+        """Every BMC has an address."""
+        bmcs = self._bmcs
+        _say([f"all {len(bmcs)} BMCs have an address after {self._seconds:.1f} s", self._try(next(iter(bmcs)).address)])
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def _try(self, address: str) -> str:
+        scheme, insecure = ("https", "-k ") if self._with_tls else ("http", "")
+        network = self._served.network
+        if self._served.loopback and network.num_addresses > 1 and address.startswith("127."):
+            return f"Try: curl {insecure}{scheme}://{address}:{self._port}/redfish/v1/"
+        here = str(network.network_address) if network.num_addresses == 1 else "127.0.0.1"
+        forwarded = f"-H 'Forwarded: host={address}'"
+        return f"Try: curl {insecure}{forwarded} {scheme}://{here}:{self._port}/redfish/v1/"
+
+
+def _say(lines: list[str]) -> None:
+    click.echo("\n".join(lines))
     # At once: other shards say theirs.
-    click.echo("\n".join(said))
     sys.stdout.flush()
 
 

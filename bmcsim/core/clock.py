@@ -36,14 +36,18 @@ class Clock(Protocol):
     def skip(self, seconds: float) -> None:
         """Move the hardware's time line forward."""
 
+    def rescale(self, scale: float) -> None:
+        """Let the hardware's time line run at another speed from now on; 0: it stands. It does not jump.
+
+        ValueError when scale is negative.
+        """
+
 
 class _HardwareLine:
     """The time line of hardware, derived from a monotonic one."""
 
     def __init__(self, scale: float) -> None:
-        if scale < 0:
-            raise ValueError("time scale must not be negative")
-        self.scale = scale
+        self.scale = _scale(scale)
         self._skipped = 0.0
 
     def skip(self, seconds: float) -> None:
@@ -54,6 +58,13 @@ class _HardwareLine:
 
     def _hardware(self, elapsed: float) -> float:
         return elapsed * self.scale + self._skipped
+
+
+def _scale(scale: float) -> float:
+    """A speed as it is. ValueError for a negative one."""
+    if scale < 0:
+        raise ValueError("time scale must not be negative")
+    return scale
 
 
 class SystemClock(_HardwareLine):
@@ -68,6 +79,13 @@ class SystemClock(_HardwareLine):
         # As `_hardware`, without a call: this is on the way of every request.
         return Moment(mono, time.time(), (mono - self._start) * scale + self._skipped, scale)
 
+    def rescale(self, scale: float) -> None:
+        """Let the hardware's time line run at another speed from now on. ValueError when scale is negative."""
+        mono, scale = time.monotonic(), _scale(scale)
+        # What has passed is kept as it is, instead of as a product that would come out a little different.
+        self._start, self._skipped = mono, self._hardware(mono - self._start)
+        self.scale = scale
+
 
 class ManualClock(_HardwareLine):
     """A clock that moves only when told to; tests use it."""
@@ -80,6 +98,12 @@ class ManualClock(_HardwareLine):
 
     def now(self) -> Moment:
         return Moment(self._mono, self._wall, self._hardware(self._elapsed), self.scale)
+
+    def rescale(self, scale: float) -> None:
+        """Let the hardware's time line run at another speed from now on. ValueError when scale is negative."""
+        scale = _scale(scale)
+        self._elapsed, self._skipped = 0.0, self._hardware(self._elapsed)
+        self.scale = scale
 
     def advance(self, seconds: float) -> None:
         """Move all time lines forward. ValueError when seconds is negative."""

@@ -221,8 +221,8 @@ class Pusher:
         addresses = [ip_address(str(info[4][0]).partition("%")[0]) for info in found]
         for address in addresses:
             if self._allows(address):
-                own = ip_address(bmc.address)
-                alike = own.version == address.version and own.is_loopback == address.is_loopback
+                own = ip_address(bmc.address) if bmc.address else None
+                alike = own and own.version == address.version and own.is_loopback == address.is_loopback
                 return Target(
                     subscription.destination,
                     host,

@@ -1,21 +1,26 @@
 """From a fleet configuration to its BMCs."""
 
-from collections.abc import Callable, Iterator, Mapping
-from ipaddress import IPv4Network
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import islice
 from typing import Any
 
 import msgspec
 
+from bmcsim.fleet.addressing import readdress
 from bmcsim.fleet.conduct import Conduct, changed, implied
 from bmcsim.fleet.config import FleetConfig, MachineGroup
+from bmcsim.fleet.dhcp_config import DhcpConfig, PoolConfig
 from bmcsim.fleet.identities import BmcPlan, plan
+from bmcsim.fleet.keys import Passwords
 from bmcsim.fleet.registry import Fleet
 from bmcsim.fleet.shards import Shard
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine import holes
+from bmcsim.machine.addressing import static
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Accounts, Hasher
+from bmcsim.machine.dhcp.links import Link
+from bmcsim.machine.dhcp.messages import Port
 from bmcsim.machine.faults import NO_RULES, Rules
 from bmcsim.machine.identity import Identity, Kind
 from bmcsim.machine.power import Power
@@ -24,7 +29,7 @@ from bmcsim.machine.resources import Network, Shared
 from bmcsim.machine.state import State
 from bmcsim.tree import presets, software
 from bmcsim.tree.compile import Tree, compile_tree
-from bmcsim.tree.profile import Profile, Timings, load
+from bmcsim.tree.profile import Head, Profile, Timings, load
 from bmcsim.tree.registry_files import RegistryFiles
 from bmcsim.tree.schema_files import SchemaFiles
 from bmcsim.tree.source import ProfileError
@@ -61,6 +66,7 @@ class Builder:
         """
         self._config = config
         self._hasher = hasher
+        self._passwords = Passwords(config.host_bmc_password, config.dpu_bmc_password)
         self._born = born
         self._restore = restore
         self._files = files
@@ -69,31 +75,52 @@ class Builder:
         self._profiles: dict[str, Profile] = {}
         self._trees: dict[tuple[Any, ...], Tree] = {}
         self._shared: dict[tuple[Any, ...], tuple[Shared, State]] = {}
+        self._network = Network()
 
-    def populate(self, fleet: Fleet) -> Iterator[int]:
+    def populate(self, fleet: Fleet, planned_bmcs: Iterable[BmcPlan] | None = None) -> Iterator[int]:
         """Add every BMC to a fleet, in machine order; yields the count now and then so that others get a turn.
 
-        Raises ProfileError, ConfigError and DuplicateBmc.
+        planned_bmcs: where these are others than the fleet file says. Raises ProfileError, ConfigError and
+        DuplicateBmc.
         """
-        planned_bmcs, shard = plan(self._config), self._shard
-        fleet.expected = self._config.bmc_count
+        shard, fleet.expected = self._shard, self._config.bmc_count
+        if planned_bmcs is None:
+            planned_bmcs = plan(self._config)
+        elif isinstance(planned_bmcs, Sized):
+            fleet.expected = len(planned_bmcs)
+        fleet.slaac, fleet.domain = self._config.dhcp.slaac, self._config.domain
+        self._network = _network_of(self._config.dhcp, fleet)
+        moved: list[Bmc] = []
+        fleet.leased = self._config.pool is None
         if shard is not None:
             fleet.expected, fleet.elsewhere = shard.stop - shard.start, shard.others
             planned_bmcs = islice(planned_bmcs, shard.start, shard.stop)
         for number, planned in enumerate(planned_bmcs, 1):
-            shared, initial = self._shared_of(planned)
-            bmc = Bmc(planned.id, planned.identity, planned.address, shared, initial)
+            bmc = self.make(planned)
             if self._restore is not None and (restored := self._restore(bmc)) is not None:
                 bmc.restore(restored)
             fleet.add(bmc)
+            if static(bmc) is not None:
+                # Once all others have theirs: which addresses are free is known only then.
+                fleet.leave_home(bmc)
+                moved.append(bmc)
             if number % _CHUNK == 0:
                 yield number
         for bmc in fleet:
-            found = [fleet.by_mac(dpu.bmc_mac) for dpu in bmc.identity.dpus]
-            bmc.dpus = tuple([dpu for dpu in found if dpu is not None])
+            join_dpus(bmc, fleet)
+        for bmc in moved:
+            readdress(fleet, bmc)
         _make_racks(fleet)
         fleet.ready = True
         yield len(fleet)
+
+    def make(self, planned: BmcPlan) -> Bmc:
+        """A BMC that nobody has touched. The first one of a group takes long, since its profile is compiled.
+
+        Raises ProfileError and ConfigError.
+        """
+        shared, initial = self._shared_of(planned)
+        return Bmc(planned.id, planned.identity, planned.address, shared, initial)
 
     def _shared_of(self, planned: BmcPlan) -> tuple[Shared, State]:
         is_dpu = planned.identity.kind is Kind.DPU
@@ -121,7 +148,6 @@ class Builder:
                 )
             variant = "nic_mode" if group.dpus_in_nic_mode else ""
             firmware, names = group.dpu_firmware_versions, _DPU_FIRMWARE
-            password = self._config.dpu_bmc_password
             overrides = group.dpu_timings
             desired = group.desired_dpu_firmware
         else:
@@ -133,7 +159,6 @@ class Builder:
             if "dpus" in self._profile(name).parameters:
                 parameters["dpus"] = group.dpus
             firmware, names = group.host_firmware_versions, _HOST_FIRMWARE
-            password = self._config.host_bmc_password
             overrides = group.host_timings
             desired = group.desired_host_firmware
         parameters |= {names[part]: version for part, version in firmware.items()}
@@ -147,19 +172,19 @@ class Builder:
             behaviour = changed(behaviour, conduct.behaviour)
         if conduct.while_resetting is not None:
             behaviour = msgspec.structs.replace(behaviour, while_resetting=conduct.while_resetting)
-        if behaviour.ignores_pinned_password:
-            password = None
-        exempt = behaviour.factory_password_everywhere
+        password = self._passwords.of(tree, behaviour)
         return Shared(
             tree,
             scaled(timings, overrides, group.acceleration_factor),
-            Accounts.factory(tree.head.accounts, self._hasher, exempt, password),
+            self._passwords.accounts(tree, behaviour, self._hasher),
             self._hasher,
-            network_of(self._config.pool.prefix, self._config.pool.gateway),
+            self._network,
             conduct.credentials or ("persist" if password is None else "pinned"),
             behaviour,
             settings_of(tree, conduct),
             self._desired(tree, desired, f"machines.{group.name}.desired_firmware.{'dpu' if is_dpu else 'host'}"),
+            () if self._config.pool is not None else links_of(group, tree.head, of_dpus=is_dpu),
+            group.name,
         )
 
     def _desired(self, tree: Tree, desired: Mapping[str, str], key: str) -> dict[str, str]:
@@ -183,6 +208,12 @@ class Builder:
         if key not in self._trees:
             self._trees[key] = compile_tree(load(name, parameters, variant), holes.bind, self._files, self._schemas)
         return self._trees[key]
+
+
+def join_dpus(bmc: Bmc, fleet: Fleet) -> None:
+    """Let a host know the BMCs of its DPUs."""
+    found = [fleet.by_mac(dpu.bmc_mac) for dpu in bmc.identity.dpus]
+    bmc.dpus = tuple([dpu for dpu in found if dpu is not None])
 
 
 def _make_racks(fleet: Fleet) -> None:
@@ -227,15 +258,37 @@ def settings_of(tree: Tree, conduct: Conduct) -> dict[str, dict[str, Any]]:
     }
 
 
+def links_of(group: MachineGroup, head: Head, *, of_dpus: bool) -> tuple[Link, ...]:
+    """The interfaces with leases of each machine of a group, or of each of its DPUs."""
+    underlay = group.underlay_dhcp_relay_address
+    relays = {
+        Port.BMC: group.bmc_dhcp_relay_address,
+        Port.OOB: underlay,
+        Port.NVOS: underlay,
+        Port.NIC: group.host_inband_dhcp_relay_address or underlay,
+    }
+    classes = {Port.BMC: head.vendor_class}
+    return tuple(
+        [
+            Link(port, classes.get(port, head.os_vendor_class), relays[port] or "")
+            for port in group.ports(of_dpus=of_dpus)
+        ]
+    )
+
+
 def scaled(timings: Timings, overrides: dict[str, float], factor: float) -> Timings:
     """A profile's timings with a group's overrides, then all of them times a factor."""
     values = {**msgspec.structs.asdict(timings), **overrides}
     return Timings(**{name: value if name == "jitter" else value * factor for name, value in values.items()})
 
 
-def network_of(prefix: IPv4Network, gateway: str | None) -> Network:
-    """What EthernetInterface shows of the pool's network; without a gateway its first address stands for one."""
-    return Network(str(prefix.netmask), gateway or str(prefix.network_address + 1))
+def _network_of(dhcp: DhcpConfig, fleet: Fleet) -> Network:
+    """What EthernetInterface shows of the fleet's network; the first address of a pool stands for its gateway, where it
+    has none, and what leases do not say stays as it is without a network."""
+    if not isinstance(dhcp, PoolConfig):
+        return Network(slaac=dhcp.slaac, taken=fleet.taken)
+    gateway = dhcp.gateway or str(dhcp.prefix.network_address + 1)
+    return Network(str(dhcp.prefix.netmask), gateway, dhcp.slaac, fleet.taken)
 
 
 def example_bmc(name: str, parameters: Mapping[str, int | str] | None = None) -> Bmc:

@@ -10,13 +10,13 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from bmcsim.fleet import converters
+from bmcsim.fleet import converters, dhcp_config, mat_config, nico_config
 from bmcsim.fleet.conduct import (
     DEFAULT,
     DISCOVERIES,
@@ -29,8 +29,12 @@ from bmcsim.fleet.conduct import (
     one_of,
     preset_name,
 )
-from bmcsim.fleet.pool import AddressPool, MacPool, MacRanges, PoolExhausted
+from bmcsim.fleet.dhcp_config import ApiConfig, DhcpConfig, PoolConfig
+from bmcsim.fleet.mat_config import MatConfig
+from bmcsim.fleet.nico_config import NicoConfig
+from bmcsim.fleet.pool import MacPool, MacRanges, PoolExhausted
 from bmcsim.fleet.tables import ConfigError, Findings, Table
+from bmcsim.machine.dhcp.messages import Port
 from bmcsim.machine.identity import Kind, Place
 from bmcsim.tree import profile as profiles
 from bmcsim.tree import racks as rack_types
@@ -45,9 +49,7 @@ _MAX_MAC_BITS = 40
 _MIN_RANGE_BITS = 5
 
 DEFAULT_RACK_TYPE = "wiwynn_gb200_nvl72"
-DEFAULT_PREFIX = IPv4Network("127.64.0.0/18")
 LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-_WIDEST_DEFAULT = 10
 _PORT, _MAT_PORT = 1266, 2000
 
 
@@ -91,31 +93,15 @@ PROGRESSIONS = ("timed", "immediate", "manual")
 DURABILITIES = ("normal", "full")
 
 _UNUSED = {
-    "api_refresh_interval", "bmc_mock_certs_dir", "carbide_api_url", "cleanup_on_quit",
-    "configure_carbide_bmc_proxy_host", "enable_ipmi_simulation", "interface", "log_file", "log_format",
-    "mock_bmc_ssh_port", "mock_bmc_ssh_server", "nmxc_mock", "persist_dir", "pxe_server_host", "pxe_server_port",
-    "register_expected_machines", "rms_mock", "scout_stream_reconnect_interval", "tenant_network_snapshot_dir",
-    "tui_enabled", "ufm_mock", "use_pxe_api", "use_single_bmc_mock",
+    "api_refresh_interval", "enable_ipmi_simulation", "interface", "mock_bmc_ssh_port", "mock_bmc_ssh_server",
+    "nmxc_mock", "pxe_server_host", "pxe_server_port", "rms_mock", "scout_stream_reconnect_interval",
+    "tenant_network_snapshot_dir", "tui_enabled", "ufm_mock", "use_pxe_api",
 }  # fmt: skip
 _UNUSED_OF_GROUP = {
-    "discovery_retry_interval", "dpf_enabled", "dpu_agent_version", "dpu_reboot_delay", "host_reboot_delay",
+    "discovery_retry_interval", "dpu_agent_version", "dpu_reboot_delay", "host_reboot_delay",
     "network_status_run_interval", "network_virtualization_type", "run_interval_idle", "run_interval_working",
     "scout_run_interval", "subnets_per_vpc", "vpc_count",
 }  # fmt: skip
-
-
-class PoolConfig(msgspec.Struct, frozen=True):
-    """Where BMC addresses come from; see AddressPool. gateway: dotted."""
-
-    prefix: IPv4Network = DEFAULT_PREFIX
-    reserve_first: int = 1
-    gateway: str | None = None
-    exclude: tuple[IPv4Network, ...] = ()
-
-    def allocator(self) -> AddressPool:
-        """A pool of which nothing is given yet."""
-        gateway = None if self.gateway is None else IPv4Address(self.gateway)
-        return AddressPool(self.prefix, self.reserve_first, gateway, self.exclude)
 
 
 class Seat(msgspec.Struct, frozen=True, gc=False):
@@ -128,12 +114,13 @@ class Seat(msgspec.Struct, frozen=True, gc=False):
 class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Machines of one type: a [machines.NAME] table, or what is of this type in the racks of a [racks.NAME] table.
 
-    seats: of machines in racks, as many as host_count; else empty.
+    seats: of machines in racks, as many as host_count; else empty. rack_type: of these racks, rack_profile: as
+    which NICo knows them; else ''.
     variant: of the hardware, '' for none. dpus: of each host.
     host_timings, dpu_timings: overrides of a profile's timings, seconds.
     acceleration_factor: what all timings are multiplied by after that, 0 or more. conduct: of all BMCs of the group.
     Relay addresses are dotted. Firmware versions: component -> version, as a BMC starts; desired ones: as updates make
-    them, in this order.
+    them, in this order. dpf_enabled: whether NICo is told that DPF manages the DPUs.
     """
 
     name: str
@@ -152,10 +139,30 @@ class MachineGroup(msgspec.Struct, frozen=True, kw_only=True):
     desired_dpu_firmware: dict[str, str] = {}
     conduct: Conduct = Conduct()
     seats: tuple[Seat, ...] = ()
+    rack_type: str = ""
+    rack_profile: str = ""
     rack_id: str | None = None
+    dpf_enabled: bool = True
     bmc_dhcp_relay_address: str | None = None
     underlay_dhcp_relay_address: str | None = None
     host_inband_dhcp_relay_address: str | None = None
+
+    def ports(self, *, of_dpus: bool) -> tuple[Port, ...]:
+        """The interfaces that have leases of their own, of each machine or of each of its DPUs.
+
+        A host with managed DPUs has no network but theirs, and a DPU in NIC mode no system that would ask.
+        """
+        if of_dpus:
+            return (Port.BMC,) if self.dpus_in_nic_mode else (Port.BMC, Port.OOB)
+        if self.kind is Kind.SWITCH:
+            return (Port.BMC, Port.NVOS)
+        managed = self.dpus and not self.dpus_in_nic_mode
+        return (Port.BMC, Port.NIC) if self.kind is Kind.HOST and not managed else (Port.BMC,)
+
+    @property
+    def table(self) -> str:
+        """The table of the file that it comes from."""
+        return self.name.rpartition(".")[0] if self.seats else f"machines.{self.name}"
 
     def has(self, id_: str) -> bool:
         """Whether the group has a BMC of this id."""
@@ -185,14 +192,15 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
     than real time hardware is. listen, admin, state_dir: as the file has them, None where it is silent.
     progression: timed, immediate (hardware takes no time) or manual (its time moves by hand). durability: normal, or
     full to survive power cuts. idle_close: seconds until an idle connection closes, connection_requests: how many
-    requests one takes; None where the file is silent. event_destinations: networks to which
-    BMCs may send events. conduct: of all BMCs. bmcs: id -> conduct of one BMC.
+    requests one takes; None where the file is silent. domain: of the names of BMCs, '' for none.
+    event_destinations: networks to which BMCs may send events. conduct: of all BMCs. bmcs: id -> conduct of one BMC.
+    nico: None without carbide_api_url. mat: None where it was not asked for.
     Raises ConfigError when the pools are too small for the machines or overlap.
     """
 
     source: str
     groups: tuple[MachineGroup, ...]
-    pool: PoolConfig = PoolConfig()
+    dhcp: DhcpConfig = PoolConfig()
     mac_pool: MacPool = MacPool(0x020000000000, 24)
     hw_ranges: MacRanges = MacRanges(0x060000000000, 32, 8)
     host_bmc_password: str | None = None
@@ -206,9 +214,12 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "normal"
     idle_close: float | None = None
     connection_requests: int | None = None
+    domain: str = ""
     event_destinations: tuple[IPv4Network | IPv6Network, ...] = LOOPBACK
     conduct: Conduct = Conduct()
     bmcs: dict[str, Conduct] = {}
+    nico: NicoConfig | None = None
+    mat: MatConfig | None = None
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -224,6 +235,11 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"FleetConfig({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    @property
+    def pool(self) -> PoolConfig | None:
+        """Where addresses are planned from, None where they are leased at run time."""
+        return self.dhcp if isinstance(self.dhcp, PoolConfig) else None
 
     @property
     def host_count(self) -> int:
@@ -245,6 +261,20 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
         given = {name: value for name, value in chosen.items() if value is not None}
         return msgspec.structs.replace(self, conduct=conduct.within(self.conduct), **given)
 
+    def shortages(self) -> tuple[str, ...]:
+        """What is said of a pool that serves although it is too small."""
+        return tuple([f"{self.source}: {text}; BMCs beyond it have no address" for text in self._shortage()])
+
+    def _shortage(self) -> Iterator[str]:
+        if self.pool is None:
+            return
+        pool = self.pool.allocator()
+        try:
+            pool.require(self.bmc_count)
+        except PoolExhausted as error:
+            withheld = pool.prefix.num_addresses - pool.capacity
+            yield f"dhcp.prefix: {error}: a /{32 - _bits(self.bmc_count + withheld)} would do"
+
     def _problems(self) -> Iterator[str]:
         if self.bmc_count == 0:
             yield "machines: the fleet has no BMC; add a table [machines.NAME] with a host_count"
@@ -260,12 +290,8 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
             for key, conduct in conducts.items():
                 if conduct.credentials == "pinned":
                     yield f"{key}.credentials: 'pinned' needs a password: give host_bmc_password or dpu_bmc_password"
-        pool = self.pool.allocator()
-        try:
-            pool.require(self.bmc_count)
-        except PoolExhausted as error:
-            withheld = pool.prefix.num_addresses - pool.capacity
-            yield f"dhcp.prefix: {error}: a /{32 - _bits(self.bmc_count + withheld)} would do"
+        if self.pool is not None and self.pool.exhaustion == "refuse":
+            yield from self._shortage()
         macs = sum(group.mac_count for group in self.groups)
         if macs > self.mac_pool.size:
             yield (
@@ -284,8 +310,16 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def load(path: Path) -> FleetConfig:
-    """Read a fleet configuration file. Raises ConfigError."""
+def load(path: Path, *, pool: bool = False, mat: bool = False) -> FleetConfig:
+    """Read a fleet configuration file. pool: addresses come from a pool, whatever it says.
+
+    mat: as machine-a-tron reads it, with what only its program goes by. Raises ConfigError.
+    """
+    return parse(read_text(path), str(path), pool=pool, mat=mat)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of at most MAX_BYTES. Raises ConfigError."""
     try:
         if not path.exists():
             raise ConfigError(f"{path}: there is no such file")
@@ -295,23 +329,29 @@ def load(path: Path) -> FleetConfig:
             raw = file.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
             raise ConfigError(f"{path}: is larger than {MAX_BYTES // 2**20} MiB")
-        text = raw.decode()
+        return raw.decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text: byte {error.start} is wrong") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    return parse(text, str(path))
 
 
-def parse(text: str, source: str) -> FleetConfig:
-    """The fleet that a TOML text describes. source: what messages call it. Raises ConfigError."""
+def parse(text: str, source: str, *, pool: bool = False, mat: bool = False) -> FleetConfig:
+    """The fleet that a TOML text describes. source: what messages call it. pool, mat: as for `load`.
+
+    Raises ConfigError.
+    """
+    return _fleet(read_toml(text, source), source, pool=pool, mat=mat)
+
+
+def read_toml(text: str, source: str) -> dict[str, Any]:
+    """The tables of a TOML text. source: what messages call it. Raises ConfigError."""
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except RecursionError:
         raise ConfigError(f"{source}: is not TOML that can be read: too deeply nested") from None
     except ValueError as error:
         raise ConfigError(f"{source}: is not TOML: {error}") from error
-    return _fleet(data, source)
 
 
 def default(
@@ -343,7 +383,7 @@ def default(
     data = {
         "host_bmc_password": host_password,
         "dpu_bmc_password": dpu_password,
-        "dhcp": {"type": "pool", "prefix": str(_default_prefix(bmcs))},
+        "dhcp": {"type": "pool", "prefix": str(dhcp_config.default_prefix(bmcs))},
         **machines,
     }
     return _fleet({key: value for key, value in data.items() if value is not None}, "the default fleet")
@@ -352,7 +392,7 @@ def default(
 # reading
 
 
-def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
+def _fleet(data: dict[str, Any], source: str, *, pool: bool = False, mat: bool = False) -> FleetConfig:
     findings = Findings(source)
     top = Table(findings, "", data)
     of_mat = "carbide_api_url" in top
@@ -360,8 +400,12 @@ def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
     groups = tuple([_group(machines, name) for name in sorted(machines)]) + _racks(top.table("racks"))
     _check_racks(findings, groups)
     own = top.table("bmcsim")
+    dhcp = dhcp_config.read(top, of_mat, sum(group.bmc_count for group in groups), pool=pool)
+    _check_relays(findings, dhcp, groups)
+    if isinstance(dhcp, ApiConfig) and not of_mat:
+        findings.error("dhcp.type", "'api' needs carbide_api_url, the URL of NICo's API; or write 'pool'")
     fields: dict[str, Any] = {
-        "pool": _pool(top, of_mat, sum(group.bmc_count for group in groups)),
+        "dhcp": dhcp,
         "mac_pool": _mac_pool(findings, top.table("mac_address_pool")),
         "hw_ranges": _hw_ranges(findings, top.table("hw_mac_address_ranges")),
         "host_bmc_password": top.get("host_bmc_password", converters.secret, None),
@@ -375,14 +419,18 @@ def _fleet(data: dict[str, Any], source: str) -> FleetConfig:
         "durability": own.get("durability", one_of(*DURABILITIES), "normal"),
         "idle_close": own.get("idle_close", converters.idle, None),
         "connection_requests": own.get("connection_requests", converters.whole(1, 2**31 - 1), None),
+        "domain": own.get("domain", converters.domain, ""),
         "event_destinations": own.get("event_destinations", converters.destinations, LOOPBACK),
         "conduct": _conduct(own),
         "bmcs": _bmcs(top.table("bmcs"), groups),
+        "nico": nico_config.read(top, leave=pool),
+        "mat": mat_config.read(top) if mat else None,
     }
     own.close(strict=True)
-    top.close(unused=_UNUSED)
+    top.close(unused=_UNUSED | mat_config.KEYS)
     findings.raise_errors()
-    return FleetConfig(source=source, groups=groups, warnings=findings.all_warnings(), **fields)
+    config = FleetConfig(source=source, groups=groups, warnings=findings.all_warnings(), **fields)
+    return msgspec.structs.replace(config, warnings=(*config.warnings, *config.shortages()))
 
 
 def _conduct(table: Table) -> Conduct:
@@ -409,6 +457,20 @@ def _bmcs(table: Table, groups: tuple[MachineGroup, ...]) -> dict[str, Conduct]:
     return conducts
 
 
+def parse_group(name: str, table: dict[str, Any], config: FleetConfig) -> MachineGroup:
+    """A group that a fleet gets at run time, from what its [machines.NAME] table would have. Raises ConfigError."""
+    findings = Findings("the request")
+    group = _group(Table(findings, "machines", {name: table}), name)
+    # Nobody would see a warning.
+    findings.errors, findings.warnings = findings.errors + findings.warnings, []
+    _check_racks(findings, (*config.groups, group))
+    _check_relays(findings, config.dhcp, (group,))
+    findings.raise_errors()
+    if findings.unused:
+        raise ConfigError(f"the request: not used by this version: {', '.join(findings.unused)}")
+    return group
+
+
 def _group(machines: Table, name: str) -> MachineGroup:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         machines.error(
@@ -429,6 +491,7 @@ def _group(machines: Table, name: str) -> MachineGroup:
         dpus=_dpus(table, hw_type, hardware),
         variant=table.get("variant", converters.text, ""),
         rack_id=table.get("rack_id", converters.text, None),
+        dpf_enabled=table.get("dpf_enabled", converters.flag, True),
         **_settings(table),
     )
     table.close(unused=_UNUSED_OF_GROUP, unused_path="machines.*.")
@@ -484,9 +547,9 @@ def _rack_groups(racks: Table, name: str) -> list[MachineGroup]:
     """A group for each hardware type of the racks of one table."""
     table = racks.table(name)
     type_name = table.get("type", _rack_type, "", f"is missing; there are {', '.join(rack_types.names())}")
-    ids = sorted(table.get("ids", _rack_ids, (), "is missing; write the ids of the racks, such as ['rack-1']"))
+    ids = sorted(table.get("ids", rack_ids, (), "is missing; write the ids of the racks, such as ['rack-1']"))
     profile_id, common = table.get("rack_profile_id", converters.text, None), _settings(table)
-    table.close(unused=_UNUSED_OF_GROUP, unused_path="racks.*.")
+    table.close(unused=_UNUSED_OF_GROUP | {"dpf_enabled"}, unused_path="racks.*.")
     if not type_name:
         return []
     type_ = rack_types.load(type_name)
@@ -511,6 +574,8 @@ def _rack_groups(racks: Table, name: str) -> list[MachineGroup]:
                 host_count=len(seats),
                 dpus=of.dpus or 0,
                 seats=tuple(seats),
+                rack_type=type_name,
+                rack_profile=derived,
                 **own,
             )
         )
@@ -533,6 +598,34 @@ def _check_racks(findings: Findings, groups: Iterable[MachineGroup]) -> None:
             )
 
 
+def _check_relays(findings: Findings, dhcp: DhcpConfig, groups: Iterable[MachineGroup]) -> None:
+    """NICo has to be told through which relay an interface asks, a DHCP server may go by the address of ours."""
+    if isinstance(dhcp, PoolConfig):
+        return
+    errors, warnings = dict[str, str](), dict[str, str]()
+    for group in groups:
+        ports = {*group.ports(of_dpus=False), *(group.ports(of_dpus=True) if group.dpus else ())}
+        needed = {"bmc_dhcp_relay_address": group.bmc_dhcp_relay_address}
+        if ports & {Port.OOB, Port.NVOS}:
+            needed["underlay_dhcp_relay_address"] = group.underlay_dhcp_relay_address
+        inband = f"{group.table}.host_inband_dhcp_relay_address"
+        if Port.NIC in ports and group.host_inband_dhcp_relay_address is None:
+            needed["underlay_dhcp_relay_address"] = group.underlay_dhcp_relay_address
+            if group.underlay_dhcp_relay_address is not None:
+                warnings[inband] = "is missing, so hosts without managed DPUs ask through underlay_dhcp_relay_address"
+        if isinstance(dhcp, ApiConfig):
+            missing = [key for key, value in needed.items() if value is None]
+            errors |= {
+                f"{group.table}.{key}": "is missing; NICo finds the network of an interface by it, so write the "
+                "gateway of that network, such as '10.200.0.1'; --dhcp pool serves without NICo's addresses"
+                for key in missing
+            }
+    for key, text in errors.items():
+        findings.error(key, text)
+    for key, text in warnings.items():
+        findings.warning(key, text)
+
+
 def _rack_type(value: Any) -> str:
     name = converters.text(value)
     if name not in rack_types.names():
@@ -540,7 +633,8 @@ def _rack_type(value: Any) -> str:
     return name
 
 
-def _rack_ids(value: Any) -> tuple[str, ...]:
+def rack_ids(value: Any) -> tuple[str, ...]:
+    """The ids of racks of one table. Raises ValueError."""
     if not isinstance(value, list) or not value:
         raise ValueError(f"must be a list of ids such as ['rack-1'], not {converters.shown(value)}")
     ids = tuple([converters.text(one) for one in value])
@@ -584,36 +678,6 @@ def _desired(table: Table) -> dict[str, str]:
     return {name: version for name in table if (version := table.get(name, converters.version, None)) is not None}
 
 
-def _pool(top: Table, of_mat: bool, bmcs: int) -> PoolConfig:
-    line = f'dhcp = {{ type = "pool", prefix = "{_default_prefix(bmcs)}", reserve_first = 1 }}'
-    advice = f"write the line  {line}  above the first [table] of the file"
-    if "dhcp" not in top:
-        if of_mat:
-            top.error("dhcp", f"a file with carbide_api_url means type 'api', which is not available yet; {advice}")
-        return PoolConfig()
-    table = top.table("dhcp")
-    type_ = table.get("type", converters.text, "pool", f"is missing; {advice}")
-    if type_ in ("api", "udp_relay"):
-        table.error("type", f"{type_!r} is not available yet; instead of the table {advice}")
-        return PoolConfig()
-    if type_ != "pool":
-        table.error("type", f"must be 'pool'; {advice}")
-    prefix = table.get("prefix", converters.prefix, DEFAULT_PREFIX)
-    pool = PoolConfig(
-        prefix,
-        table.get("reserve_first", converters.whole(0, prefix.num_addresses), 1),
-        table.get("gateway", converters.ipv4, None),
-        table.get("exclude", converters.networks, ()),
-    )
-    if pool.gateway is not None and IPv4Address(pool.gateway) not in prefix:
-        table.error("gateway", f"{pool.gateway} is not in {prefix}; give an address of the prefix")
-    for network in pool.exclude:
-        if not network.overlaps(prefix):
-            table.error("exclude", f"{network} is not in {prefix}; give addresses or prefixes inside of it")
-    table.close(strict=True)
-    return pool
-
-
 def _mac_pool(findings: Findings, table: Table) -> MacPool:
     bits = table.get("host_bits", converters.whole(0, _MAX_MAC_BITS), 24)
     base = _mac_base(findings, table, 0x020000000000, bits)
@@ -636,13 +700,6 @@ def _mac_base(findings: Findings, table: Table, default: int, bits: int) -> int:
         counts_as = MacPool(base, bits)
         findings.warning(table.dotted("base"), f"has bits set among the host bits, and counts as {counts_as}")
     return base
-
-
-def _default_prefix(addresses: int) -> IPv4Network:
-    """127.64.0.0/18, or the longest shorter prefix that has so many addresses to give."""
-    longest, network = DEFAULT_PREFIX.prefixlen, DEFAULT_PREFIX.network_address
-    prefixes = [IPv4Network((network, length)) for length in range(longest, _WIDEST_DEFAULT - 1, -1)]
-    return next((prefix for prefix in prefixes if AddressPool(prefix).capacity >= addresses), prefixes[-1])
 
 
 def _bits(count: int) -> int:

@@ -3,7 +3,7 @@
 import re
 import reprlib
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
 from bmcsim.tree.software import VERSION
@@ -40,6 +40,16 @@ def secret(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("must be a text in quotes")
     return value
+
+
+_DOMAIN = re.compile(r"(?=.{1,190}$)[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9][a-z0-9-]{0,62})*", re.IGNORECASE)
+
+
+def domain(value: Any) -> str:
+    """In lower case, as names of hosts are compared."""
+    if not isinstance(value, str) or _DOMAIN.fullmatch(value) is None:
+        raise ValueError(f"must be a domain, such as bmc.example, not {shown(value)}")
+    return value.lower()
 
 
 def flag(value: Any) -> bool:
@@ -125,6 +135,29 @@ def prefix(value: Any) -> IPv4Network:
     if prefix.network_address.packed[0] == 0 or prefix.network_address.packed[0] >= 224:
         raise ValueError(f"must be a prefix of unicast addresses, which {prefix} is not")
     return prefix
+
+
+def prefix6(value: Any) -> IPv6Network:
+    """A prefix in which interfaces make addresses of their own: they fill the other 64 bits (RFC 4291 2.5.1)."""
+    wish = "must be an IPv6 prefix of unicast addresses with 64 bits, such as 'fd00:64::/64'"
+    try:
+        found = IPv6Network(text(value))
+    except ValueError:
+        raise ValueError(f"{wish}, not {shown(value)}") from None
+    first = found.network_address
+    if found.prefixlen != 64 or first.is_multicast or first.is_link_local or first.is_unspecified:
+        raise ValueError(f"{wish}, not {shown(value)}")
+    return found
+
+
+def gateway6(value: Any) -> str:
+    try:
+        address = IPv6Address(text(value))
+    except ValueError:
+        address = IPv6Address("::")
+    if address.is_unspecified or address.is_multicast or address.scope_id is not None:
+        raise ValueError(f"must be an IPv6 address such as 'fe80::1' or 'fd00:64::1', not {shown(value)}")
+    return str(address)
 
 
 def networks(value: Any) -> tuple[IPv4Network, ...]:

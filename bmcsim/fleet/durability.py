@@ -1,5 +1,6 @@
 """Keeps the states of a fleet's BMCs in a store: what was there before, and what changes from now on."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,9 @@ from bmcsim.core.clock import Clock
 from bmcsim.fleet.config import FleetConfig
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.journal import Done, Journal
+from bmcsim.fleet.keys import Keys
+from bmcsim.fleet.roster import NOBODY, Roster
+from bmcsim.fleet.roster import decode as decode_roster
 from bmcsim.fleet.store import Store
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.identity import mac_colons
@@ -16,6 +20,8 @@ from bmcsim.machine.resources import started
 from bmcsim.machine.state import State, decode, shifted
 
 _FLEET_ROW = "@fleet"
+ROSTER_ROW = "@roster"
+_OF_DPU = re.compile(r"-dpu-[0-9]+\Z")
 
 
 class _FleetRow(msgspec.Struct, array_like=True):
@@ -53,17 +59,37 @@ class Kept:
 
 
 class Restorer:
-    """The states that a store has. born: when the fleet was first started, seconds since the epoch."""
+    """The states that a store has. born: when the fleet was first started, seconds since the epoch. roster: which
+    machines were added and removed."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, keys: Keys | None = None) -> None:
+        """keys: for BMCs that were restored from the snapshot of another process."""
+        self._store, self._clock, self._keys = store, clock, keys
         self._rows = dict(store.rows())
+        self.roster = self._roster()
         born = self._rows.pop(_FLEET_ROW, None)
         if born is None:
             self.born = clock.now().wall
             store.write({_FLEET_ROW: msgspec.msgpack.encode(_FleetRow(self.born))})
         else:
             self.born = msgspec.msgpack.decode(born, type=_FleetRow).born
+
+    def _roster(self) -> Roster:
+        """Raises StateError. What is left of removed machines is forgotten."""
+        data = self._rows.pop(ROSTER_ROW, None)
+        if data is None:
+            return NOBODY
+        try:
+            roster = decode_roster(data)
+        except msgspec.DecodeError as error:
+            self._store.set_aside(ROSTER_ROW, f"cannot be read: {error}")
+            return NOBODY
+        gone = [id_ for id_ in self._rows if _OF_DPU.sub("", id_) in roster.removed]
+        if gone:
+            self._store.write(dict.fromkeys(gone))
+        for id_ in gone:
+            del self._rows[id_]
+        return roster
 
     def __call__(self, bmc: Bmc) -> State | None:
         """The stored state of a BMC, None without one. Raises StateError for a row that is not its own or not readable.
@@ -87,6 +113,11 @@ class Restorer:
                 "another state directory",
             )
             return None
+        if row.key:
+            if self._keys is None:
+                self._store.set_aside(bmc.id, "has passwords under the key of another process")
+                return None
+            bmc.shared = self._keys.under(bmc.shared, row.key)
         return started(shifted(row.state, self._clock.now().hardware), bmc.shared)
 
     @property

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from itertools import count, islice
 from typing import Any, NamedTuple, Protocol
 
@@ -97,7 +98,7 @@ class Journal:
         self._numbers = count()
         self._pending: dict[str, _Dirty] = {}
         self._group: dict[str, _Dirty] = {}
-        self._scheduled = self._closed = False
+        self._scheduled = self._closed = self._held = False
         self._retry: asyncio.TimerHandle | None = None
         self._pause = 0.0
         self._outage: float | None = None
@@ -128,6 +129,42 @@ class Journal:
         if done is not None or self._retry is None:
             self._wake()
 
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Begin no group inside the block, and enter it once the one in flight is over: what changes meanwhile waits.
+
+        One block at a time.
+        """
+        self._held = True
+        try:
+            await self._landed()
+            yield
+        finally:
+            self._held = False
+            if self._pending:
+                self._wake()
+
+    async def write(self, rows: Mapping[str, bytes | None]) -> None:
+        """Write rows at once, all or none; such as no group has, or inside of `held`. Raises NotSaved."""
+        try:
+            await self._loop.run_in_executor(self._thread, self._store.write, rows)
+        except Exception as error:
+            raise NotSaved(_reason(error)) from error
+
+    def superseded(self, ids: Iterable[str]) -> None:
+        """Rows that were just written have what came after all changes of these things: whoever waits for one is told
+        that it is saved."""
+        if self._pending:
+            found = [dirty for id_ in ids if (dirty := self._pending.pop(id_, None)) is not None]
+            _tell(_ordered(found), None)
+
+    async def _landed(self) -> None:
+        """Return when no group is in flight."""
+        while self._group:
+            watcher = self._loop.create_future()
+            self._watchers.append(watcher)
+            await watcher
+
     async def close(self) -> None:
         """Save everything and end the thread. Raises NotSaved when changes are left that cannot be saved."""
         try:
@@ -135,10 +172,7 @@ class Journal:
                 committed = self.committed
                 self._cancel_retry()
                 self._start()
-                if self._group:
-                    watcher = self._loop.create_future()
-                    self._watchers.append(watcher)
-                    await watcher
+                await self._landed()
                 if self.committed == committed and self._pending:
                     raise NotSaved(f"{len(self._pending)} BMCs have changes that were not saved: {self.last_error}")
         finally:
@@ -153,13 +187,13 @@ class Journal:
 
     def _wake(self) -> None:
         """Start a group soon: what else changes in this turn of the loop joins it."""
-        if not (self._scheduled or self._group or self._closed):
+        if not (self._scheduled or self._group or self._closed or self._held):
             self._scheduled = True
             self._loop.call_soon(self._wanted)
 
     def _wanted(self) -> None:
         self._scheduled = False
-        if not self._closed:
+        if not (self._closed or self._held):
             self._start()
 
     def _start(self) -> None:

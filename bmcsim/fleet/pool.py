@@ -5,7 +5,7 @@ Allocation is sequential and depends on nothing else, so the same fleet has the 
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, collapse_addresses
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 
@@ -55,6 +55,11 @@ class AddressPool:
         self._given += 1
         return dotted(address)
 
+    def skip(self, count: int) -> None:
+        """Count so many addresses as given."""
+        self._given += count
+        next(islice(self._free, count, count), None)
+
     def common(self, other: "AddressPool") -> str | None:
         """The first address that both pools can give, None when there is none."""
         mine = theirs = 0
@@ -95,9 +100,9 @@ class MacPool(msgspec.Struct, frozen=True):
         """How many MACs these are."""
         return 1 << self.host_bits
 
-    def addresses(self) -> Iterator[int]:
-        """All of them, from offset 1; offset 0 comes last, as in machine-a-tron."""
-        return chain(range(self.base + 1, self.base + self.size), (self.base,))
+    def addresses(self, given: int = 0) -> Iterator[int]:
+        """All of them, from offset 1; offset 0 comes last, as in machine-a-tron. given: so many were given already."""
+        return chain(range(self.base + 1 + given, self.base + self.size), (self.base,))
 
     def meets(self, other: "MacPool") -> bool:
         """Whether the two have a MAC in common."""
@@ -117,7 +122,8 @@ class MacRanges(MacPool, frozen=True):
         """How many ranges these are."""
         return 1 << (self.host_bits - self.range_host_bits)
 
-    def bases(self) -> Iterator[int]:
-        """The first MAC of each range, from the second range on; the first range comes last."""
+    def bases(self, given: int = 0) -> Iterator[int]:
+        """The first MAC of each range, from the second range on; the first range comes last. given: as for
+        `addresses`."""
         step = 1 << self.range_host_bits
-        return chain(range(self.base + step, self.base + self.size, step), (self.base,))
+        return chain(range(self.base + step * (1 + given), self.base + self.size, step), (self.base,))

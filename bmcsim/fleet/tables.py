@@ -75,6 +75,10 @@ class Table:
             self.error(key, str(error))
             return default
 
+    def says(self, key: str, value: Any) -> bool:
+        """Whether a key is there with just this value."""
+        return bool(self._values.get(key) == value)
+
     def table(self, key: str) -> "Table":
         """The table at a key, empty where there is none."""
         self._asked.add(key)

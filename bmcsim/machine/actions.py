@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from bmcsim.machine.dhcp.messages import Port
 from bmcsim.machine.events import Event
 
 
@@ -67,6 +68,23 @@ class EndStreams(msgspec.Struct, frozen=True, gc=False):
     stream: str = ""
 
 
+class Readdress(msgspec.Struct, frozen=True, gc=False):
+    """The BMC's own interface may have another address to be at: a client wrote one, or went back to DHCP."""
+
+
+class RestartDhcp(msgspec.Struct, frozen=True, gc=False):
+    """An interface asks for an address, as one that never had any."""
+
+    port: Port
+
+
+class StopDhcp(msgspec.Struct, frozen=True, gc=False):
+    """An interface asks for nothing. keep: its address stays until it asks again, or its lease ends."""
+
+    port: Port
+    keep: bool = False
+
+
 class OfDependent(msgspec.Struct, frozen=True):
     """What followed for a BMC that depends on this one. number: its place among `Bmc.dependents`."""
 
@@ -74,4 +92,15 @@ class OfDependent(msgspec.Struct, frozen=True):
     actions: "tuple[Action, ...]"
 
 
-Action = SetTimer | CancelTimer | DropSessions | Happened | Emit | EndStreams | OfDependent
+Action = (
+    SetTimer
+    | CancelTimer
+    | DropSessions
+    | Happened
+    | Emit
+    | EndStreams
+    | Readdress
+    | RestartDhcp
+    | StopDhcp
+    | OfDependent
+)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import bmc_reset, event_view, firmware, jobs, logs, staging, task_view, updates
+from bmcsim.machine import addressing, bmc_reset, event_view, firmware, jobs, logs, staging, task_view, updates
 from bmcsim.machine import power as power_machine
 from bmcsim.machine.actions import (
     Action,
@@ -17,12 +17,15 @@ from bmcsim.machine.actions import (
     Happened,
     Happening,
     OfDependent,
+    Readdress,
     SetTimer,
 )
 from bmcsim.machine.bmc_reset import Phase, Service
 from bmcsim.machine.credentials import Account, Accounts
+from bmcsim.machine.dhcp.links import felt
 from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFails, UpdateFails
 from bmcsim.machine.faults import Rules
+from bmcsim.machine.history import Generation, Login, generation
 from bmcsim.machine.identity import Identity, Kind
 from bmcsim.machine.jobs import Job
 from bmcsim.machine.load import Load
@@ -57,12 +60,27 @@ class Bmc(Telling):
     """One BMC.
 
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
+    address: IPv4, dotted; '' while it has none.
     dpus: host: the BMCs of its DPUs. rack: that it is in, None where it stands free. failed_logins: since the process
-    started. load: what it is busy with, None where that has no limit.
+    started. load: what it is busy with, None where that has no limit. contact: when the last request came, seconds
+    since the epoch, 0 for never. requests: how many came since the process started. login: the last one that was
+    accepted, without those that repeat it unchanged.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
-    __slots__ = ("address", "dpus", "failed_logins", "id", "load", "rack", "sessions", "timers")
+    __slots__ = (
+        "address",
+        "contact",
+        "dpus",
+        "failed_logins",
+        "id",
+        "load",
+        "login",
+        "rack",
+        "requests",
+        "sessions",
+        "timers",
+    )
 
     def __init__(self, id_: str, identity: Identity, address: str, shared: Shared, initial: State) -> None:
         super().__init__(identity, shared, initial)
@@ -73,6 +91,9 @@ class Bmc(Telling):
         self.sessions: Sessions | None = None
         self.timers: dict[str, Any] | None = None
         self.failed_logins: FailedLogins | None = None
+        self.contact = 0.0
+        self.requests = 0
+        self.login: Login | None = None
         self.load = Load.of(shared.behaviour.request_limit, shared.behaviour.request_rate)
 
     def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
@@ -115,6 +136,11 @@ class Bmc(Telling):
         """An account after a change of its password, which expires when the account service says."""
         digest = self.shared.hasher.digest(password)
         return account.with_password(digest, self.next_expiration(moment), self.shared.behaviour.password_history)
+
+    def generation(self, account: Account, digest: bytes) -> Generation:
+        """Which password of an account has a digest. digest: as `Hasher.digest`."""
+        first = self.shared.accounts.get(account.id) if self.shared.policy == "pinned" else None
+        return generation(account, digest, pinned=first is not None and first.digest == digest)
 
     def next_expiration(self, moment: Moment) -> float | None:
         """When a password that is set now expires (AccountService.PasswordExpirationDays), None for never."""
@@ -413,6 +439,7 @@ class Bmc(Telling):
         """Manager.ResetToDefaults: settings are as they left the factory, then the BMC resets."""
         factory: dict[str, Any] = {"accounts": self.shared.accounts.on_factory_passwords(), "roles": ()}
         over: list[Action] = [CancelTimer(jobs.TIMER + job.id) for job in self.state.jobs]
+        address = addressing.static(self)
         remaining = _NOT_OF_THE_MANAGER if kept == "ResetAll" else _NOT_OF_THE_MANAGER | _NETWORK
         self.become(
             moment,
@@ -430,6 +457,8 @@ class Bmc(Telling):
             certificates={},
             certificate_keys={},
         )
+        if addressing.static(self) != address:
+            over.append(Readdress())
         return [*self._apply([*over, Happened(Happening.FACTORY_RESET)], moment), *self.reset_bmc(moment)]
 
     def timer_fired(self, timer: str, moment: Moment) -> list[Action]:
@@ -446,13 +475,13 @@ class Bmc(Telling):
         return self._service(bmc_reset.Event.TIMER, moment)
 
     def _service(self, event: bmc_reset.Event, moment: Moment) -> list[Action]:
-        timings = msgspec.structs.replace(self.shared.timings, bmc_reset=self._reset_seconds)
+        timings = msgspec.structs.replace(self.shared.timings, bmc_reset=self.reset_seconds)
         new, actions = bmc_reset.step(self.state.service, event, timings)
         self.become(moment, service=new)
         return self._apply(actions, moment)
 
     @property
-    def _reset_seconds(self) -> float:
+    def reset_seconds(self) -> float:
         """How long the reset takes that runs, or else the next one."""
         timings = self.shared.timings
         return timings.bmc_reset * (1 + timings.jitter * self.identity.fraction(f"reset{self.state.resets}"))
@@ -461,7 +490,7 @@ class Bmc(Telling):
         """What a request meets now."""
         if self.state.service is not Service.RESETTING:
             return Phase.OPEN if self.state.service is Service.UP else Phase.CLOSED
-        whole = self._reset_seconds
+        whole = self.reset_seconds
         part = 1 - self.remaining(bmc_reset.TIMER, moment) / whole if whole > 0 else 1.0
         return bmc_reset.phase(self.shared.behaviour.while_resetting, part)
 
@@ -531,6 +560,9 @@ class Bmc(Telling):
                     last = logs.following(entries, cleared) - 1
                     follows += self.tell_entries(uri, [one for one in more if int(one.id) > last], moment)
         follows += self.tell(happened, moment)
+        for link in self.shared.links:
+            if (action := felt(link.port, happened.what, self.state.service)) is not None:
+                follows.append(action)
         follows += self._react_resources(happened.what, moment)
         step = updates.happened(self.state, self.tree, happened.what, moment.hardware, self.wall(moment))
         follows += self.update(step, moment)

@@ -19,8 +19,9 @@ class Account(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     exempt: the hardware does not mind the factory password. change_required: an administrator asks for another
     password. expiration: when the password expires by the BMC's own clock, in seconds since the epoch, None for never.
-    history: digests of former passwords, latest first. types: AccountTypes. unlocks: failed logins count only for the
-    number that the account has at that time, so unlocking it is a change that can be undone.
+    history: digests of former passwords that may not be set again, latest first. types: AccountTypes. unlocks: failed
+    logins count only for the number that the account has at that time, so unlocking it is a change that can be undone.
+    previous: digest of the last former password, b'' for none; it says what a client presents that missed a change.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Account(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     history: tuple[bytes, ...] = ()
     types: tuple[str, ...] = ("Redfish",)
     unlocks: int = 0
+    previous: bytes = b""
 
     @property
     def lock_key(self) -> str:
@@ -66,22 +68,28 @@ class Account(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             return self
         history = (self.digest, *self.history)[:remember]
         return msgspec.structs.replace(
-            self, digest=digest, change_required=False, expiration=expiration, history=history
+            self,
+            digest=digest,
+            change_required=False,
+            expiration=expiration,
+            history=history,
+            previous=self.digest,
         )
 
 
 class Hasher:
-    """Turns passwords into digests under one key."""
+    """Turns passwords into digests under one key. foreign: the key of another process, which is kept with each row."""
 
-    def __init__(self, key: bytes | None = None) -> None:
-        self._key = key or secrets.token_bytes(32)
+    def __init__(self, key: bytes | None = None, *, foreign: bool = False) -> None:
+        self.key = key or secrets.token_bytes(32)
+        self.foreign = foreign
 
     def digest(self, password: str) -> bytes:
         """32 bytes."""
-        return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")
+        return hmac.digest(self.key, password.encode("utf-8", "surrogatepass"), "sha256")
 
 
-class Accounts(msgspec.Struct, frozen=True):
+class Accounts(msgspec.Struct, frozen=True, gc=False):
     """The accounts of one BMC, in the order of creation. BMCs share one value until they change something."""
 
     accounts: tuple[Account, ...]
@@ -147,11 +155,14 @@ class Accounts(msgspec.Struct, frozen=True):
 
     def on_factory_passwords(self) -> "Accounts":
         """The accounts, each with its factory password: a copy only if one differs."""
-        return self.returned(Accounts(tuple([_as_shipped(account) for account in self.accounts])))
+        return self.returned(Accounts(tuple([as_shipped(account) for account in self.accounts])))
 
 
-def _as_shipped(account: Account) -> Account:
-    return msgspec.structs.replace(account, digest=account.factory, change_required=False, expiration=None, history=())
+def as_shipped(account: Account) -> Account:
+    """An account with its factory password, as it was then."""
+    return msgspec.structs.replace(
+        account, digest=account.factory, change_required=False, expiration=None, history=(), previous=b""
+    )
 
 
 def _returned(account: Account, first: Account | None) -> Account:
@@ -164,4 +175,5 @@ def _returned(account: Account, first: Account | None) -> Account:
         change_required=first.change_required,
         expiration=first.expiration,
         history=first.history,
+        previous=first.previous,
     )

@@ -147,7 +147,7 @@ class Window(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.after <= seconds and (self.length is None or seconds < self.after + self.length)
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True, gc=False):
     """One fault rule.
 
     selector: what it concerns; None exactly for a Behaviour. method: further condition, None for all.

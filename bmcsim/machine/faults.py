@@ -48,7 +48,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     delay: real seconds before the answer. answer: what to answer instead of handling the request, if anything.
     lost_write: id of the rule that wants the write answered but not done, or ''. later: ids of the rules that want to
-    change the answer. seed: what chance depends on.
+    change the answer. seed: what chance depends on. acted: ids of the rules that have acted so far.
     """
 
     delay: float = 0.0
@@ -56,6 +56,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     lost_write: str = ""
     later: tuple[str, ...] = ()
     seed: int = 0
+    acted: tuple[str, ...] = ()
 
 
 class Edits(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +64,7 @@ class Edits(msgspec.Struct, frozen=True, gc=False):
 
     body: edits of its JSON. headers: edits of its header fields. truncate: fraction of the body that remains.
     keep: bytes of the body after which the connection closes. rate: bytes per second, 0 for all at once.
+    acted: ids of the rules that have acted on the answer.
     """
 
     body: tuple[Editing, ...] = ()
@@ -70,13 +72,14 @@ class Edits(msgspec.Struct, frozen=True, gc=False):
     truncate: float | None = None
     keep: int | None = None
     rate: float = 0.0
+    acted: tuple[str, ...] = ()
 
 
 NOTHING = Verdict()
 AS_IT_IS = Edits()
 
 
-class Rules(msgspec.Struct, frozen=True):
+class Rules(msgspec.Struct, frozen=True, gc=False):
     """The rules in order. An empty value is false; BMCs may share one."""
 
     rules: tuple[Rule, ...] = ()
@@ -172,7 +175,8 @@ class Rules(msgspec.Struct, frozen=True):
         if answer is None and method in WRITES:
             losing = (rule for rule in matching if isinstance(rule.effect, LostWrite))
             lost_write = next((rule.id for rule in losing if tally.acts(rule, spend=False)), "")
-        return self._with(tally), Verdict(min(delay, MAX_DELAY), answer, lost_write, tuple(later), seed)
+        acted = tuple(tally.acted)
+        return self._with(tally), Verdict(min(delay, MAX_DELAY), answer, lost_write, tuple(later), seed, acted)
 
     def may_answer(self, method: str, path: str, wall: float, *, if_match: bool = False, gzip: bool = False) -> bool:
         """Whether a rule may answer a request in the place of the BMC. Nothing is counted."""
@@ -213,14 +217,19 @@ class Rules(msgspec.Struct, frozen=True):
             elif isinstance(effect, Drip) and length and not rate and tally.acts(rule):
                 rate = float(effect.bytes_per_second)
         edits = (replacement, *body) if replacement is not None else tuple(body)
-        return self._with(tally), Edits(edits, tuple(headers), truncate, keep, rate)
+        return self._with(tally), Edits(edits, tuple(headers), truncate, keep, rate, tuple(tally.acted))
 
-    def for_member(self, uri: str, wall: float, seed: int) -> tuple["Rules", tuple[Editing, ...] | None]:
-        """What is wanted of a resource that an expanded answer embeds: edits, or None to show only its link."""
+    def for_member(
+        self, uri: str, wall: float, seed: int, acted: list[str] | None = None
+    ) -> tuple["Rules", tuple[Editing, ...] | None]:
+        """What is wanted of a resource that an expanded answer embeds: edits, or None to show only its link.
+
+        acted: gets the ids of the rules that act.
+        """
         if not self.rules:
             return self, ()
         asked = Asked("GET", uri.rstrip("/"), member=True)
-        tally = _Tally(seed)
+        tally = _Tally(seed, acted)
         replacement: Replace | None = None
         edits: list[Editing] = []
         for rule in self.rules:
@@ -270,10 +279,12 @@ NO_RULES = Rules()
 
 
 class _Tally:
-    """Counts matches and budgets. changed: id -> the rule as it is from now on, None when it is used up."""
+    """Counts matches and budgets. changed: id -> the rule as it is from now on, None when it is used up. acted: ids of
+    those that acted."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, acted: list[str] | None = None) -> None:
         self.seed = seed
+        self.acted: list[str] = [] if acted is None else acted
         self.changed: dict[str, Rule | None] = {}
 
     def acts(self, rule: Rule, *, spend: bool = True) -> bool:
@@ -288,7 +299,8 @@ class _Tally:
         return True
 
     def spend(self, rule: Rule) -> None:
-        """Use up one of a rule's budget."""
+        """A rule acts: use up one of its budget."""
+        self.acted.append(rule.id)
         effect = rule.effect
         if isinstance(effect, IgnorePowerOn):
             left = IgnorePowerOn(effect.count - 1) if effect.count > 1 else None

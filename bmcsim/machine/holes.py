@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from bmcsim.core.clock import Moment
-from bmcsim.machine import certificates, clock, firmware, power, sensors, staging
+from bmcsim.machine import addressing, certificates, clock, firmware, power, sensors, staging
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Account
 from bmcsim.machine.event_view import Shown as ShownDestination
@@ -43,8 +43,14 @@ _MACS: dict[str, Callable[[Identity], int]] = {
 
 _STATES: dict[str, Callable[[Bmc], Any]] = {
     "bmc.address": lambda bmc: bmc.address,
-    "bmc.gateway": lambda bmc: bmc.shared.network.gateway,
-    "bmc.netmask": lambda bmc: bmc.shared.network.netmask,
+    "bmc.gateway": addressing.gateway,
+    "bmc.gateway6": addressing.gateway6,
+    "bmc.ipv4": addressing.ipv4,
+    "bmc.ipv6": addressing.ipv6,
+    "bmc.mtu": addressing.mtu,
+    "bmc.name_servers": addressing.name_servers,
+    "bmc.netmask": addressing.netmask,
+    "bmc.slaac": lambda bmc: bmc.shared.network.slaac is not None,
     "power.state": lambda bmc: bmc.power.shown,
     "power.on": lambda bmc: not bmc.power.dead,
     "power.chassis": lambda bmc: "Off" if bmc.power.dead else "On",
@@ -115,7 +121,7 @@ _ITEM_FACTS = frozenset(
         *ShownDestination.__struct_fields__,
         *_ITEM_HOLES,
     }
-    - {"digest", "factory", "history", "token", "last_use"}
+    - {"digest", "factory", "history", "previous", "token", "last_use"}
 )
 _BEHAVIOUR = "behaviour."
 _FREE_SLOT, _FREE_TRAY = 24, 14
@@ -130,6 +136,8 @@ def bind(hole: Hole) -> Binding:
         raise TemplateError(f"${{{name}}} takes no filter")
     if name in _STATES:
         return Binding(_encoded(_STATES[name]), volatile=True)
+    if name in ("bmc.host_name", "bmc.fqdn"):
+        return Binding(addressing.host_name if name == "bmc.host_name" else addressing.fqdn, volatile=True)
     if name == "bmc.last_reset":
         return Binding(lambda bmc, _moment, _item: timestamp(bmc.state.bmc_started), volatile=True)
     if name == "power.last_reset":

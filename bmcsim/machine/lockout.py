@@ -71,6 +71,11 @@ class FailedLogins:
         failures = self._of.get(account)
         return failures is not None and failures.until is not None and rule.locks and now < failures.until
 
+    def left(self, account: str, now: float) -> float:
+        """Seconds until a lock ends, infinite for one that does not. now: monotonic seconds."""
+        failures = self._of.get(account)
+        return max(0.0, failures.until - now) if failures is not None and failures.until is not None else 0.0
+
     def forget(self, account: str = "") -> None:
         """Begin anew for an account, '' for all: after a login, or a reset."""
         if account:

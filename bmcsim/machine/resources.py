@@ -1,6 +1,6 @@
 """What a BMC is at the moment: its durable state, and its resources with what it changed in them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
@@ -11,9 +11,11 @@ from bmcsim.core.clock import Moment
 from bmcsim.machine import certificates, clock, firmware
 from bmcsim.machine.certificates import Certificate
 from bmcsim.machine.credentials import Account, Accounts, Hasher
+from bmcsim.machine.dhcp.links import Link
 from bmcsim.machine.faults import Rules
 from bmcsim.machine.identity import Identity
 from bmcsim.machine.power import Power
+from bmcsim.machine.slaac import Slaac
 from bmcsim.machine.state import Row, State, encode
 from bmcsim.tree.compile import Node, Tree
 from bmcsim.tree.profile import Behaviour, Timings
@@ -39,11 +41,21 @@ def _timestamp(second: int, offset: int) -> bytes:
     return f'"{local:%Y-%m-%dT%H:%M:%S}{clock.offset_text(offset)}"'.encode()
 
 
+def _free(_address: str, _mac: int) -> bool:
+    return False
+
+
 class Network(msgspec.Struct, frozen=True):
-    """The network that BMCs of a fleet are on; texts as EthernetInterface shows them."""
+    """The network that BMCs of a fleet are on; texts as EthernetInterface shows them.
+
+    slaac: how they have IPv6 addresses, None where they have none. taken: (IPv4 address, MAC) -> whether somebody else
+    than the BMC with that MAC has the address.
+    """
 
     netmask: str = "255.255.255.0"
     gateway: str = "0.0.0.0"
+    slaac: Slaac | None = None
+    taken: Callable[[str, int], bool] = _free
 
 
 class Shared(msgspec.Struct, frozen=True):
@@ -51,7 +63,9 @@ class Shared(msgspec.Struct, frozen=True):
 
     accounts: as a BMC starts with them. settings: URI -> properties that a BMC starts with, and goes back to when it is
     set to its defaults. desired: component of firmware -> version, in the order in which images that
-    do not say what they are bring a BMC there.
+    do not say what they are bring a BMC there; `fleet.desired` may add to it. links: interfaces with leases; none where
+    addresses are planned. group: its name in the fleet file. built: the timings that it began with, where they were
+    changed since.
     """
 
     tree: Tree
@@ -63,13 +77,19 @@ class Shared(msgspec.Struct, frozen=True):
     behaviour: Behaviour = Behaviour()
     settings: dict[str, dict[str, Any]] = {}
     desired: dict[str, str] = {}
+    links: tuple[Link, ...] = ()
+    group: str = ""
+    built: Timings | None = None
 
 
 def started(state: State, shared: Shared) -> State:
     """A stored state as a BMC has it when the process starts: passwords as the policy says.
 
-    That is no reset of the BMC: everything else goes on as it was, and only what was not stored is gone.
+    That is no reset of the BMC: everything else goes on as it was. Only what was not stored is gone, and leases where
+    addresses are planned.
     """
+    if state.leases and not shared.links:
+        state = msgspec.structs.replace(state, leases={})
     if shared.policy == "persist":
         return state
     return msgspec.structs.replace(state, accounts=state.accounts.returned(shared.accounts))
@@ -148,7 +168,13 @@ class Resources:
 
     def encode(self) -> bytes:
         """The durable state as a row of the store."""
-        return encode(Row(self.identity.bmc_mac, self.shared.tree.head.profile, self.state))
+        return encode(self.row())
+
+    def row(self, state: State | None = None, hasher: Hasher | None = None) -> Row:
+        """The row of its state, or of one that it had, with passwords under the key of then."""
+        hasher = hasher or self.shared.hasher
+        key = hasher.key if hasher.foreign else b""
+        return Row(self.identity.bmc_mac, self.shared.tree.head.profile, state or self.state, key)
 
     def restore(self, restored: State) -> None:
         """Take a state that was stored, or go back to one that was before a change.

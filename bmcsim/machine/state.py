@@ -12,6 +12,7 @@ from bmcsim.machine.actions import Happening
 from bmcsim.machine.bmc_reset import Service
 from bmcsim.machine.certificates import Certificate
 from bmcsim.machine.credentials import Accounts
+from bmcsim.machine.dhcp.messages import Lease
 from bmcsim.machine.events import Subscription
 from bmcsim.machine.fault_rules import FaultError
 from bmcsim.machine.faults import NO_RULES, Rules
@@ -52,7 +53,7 @@ class Staged(msgspec.Struct, frozen=True):
     revert: bool = False
 
 
-class State(msgspec.Struct, frozen=True, omit_defaults=True):
+class State(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The durable state of a BMC.
 
     at: hardware time of the last change; deadlines are on that line, so what is left of a timer is deadline - at.
@@ -68,6 +69,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     subscriptions_made: likewise. was_on: whether the system was on when mains power went.
     certificates: URI of a collection -> its certificates, where they are not those that the BMC began with.
     certificate_keys: the same URI -> private key (PKCS8, DER) of the last signing request.
+    leases: Port -> what DHCP gave that interface.
     """
 
     accounts: Accounts
@@ -101,14 +103,17 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     was_on: bool = False
     certificates: dict[str, tuple[Certificate, ...]] = {}
     certificate_keys: dict[str, bytes] = {}
+    leases: dict[str, Lease] = {}
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
-    """A state as it is stored, with what tells whose it is. profile: name and variant of the hardware."""
+    """A state as it is stored, with what tells whose it is. profile: name and variant of the hardware. key: that its
+    passwords are under, b'' for the one of the store."""
 
     mac: int
     profile: str
     state: State
+    key: bytes = b""
 
 
 def _plain(value: Any) -> str:

@@ -11,7 +11,7 @@ from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.actions import Action, DropSessions, Happened, Happening
 from bmcsim.machine.bmc import ACCOUNTS, Bmc
-from bmcsim.machine.credentials import Account
+from bmcsim.machine.credentials import Account, as_shipped
 from bmcsim.redfish.exchange import EMPTY_HEAD, Request, Response
 from bmcsim.redfish.members import created, is_name
 from bmcsim.redfish.messages import message
@@ -73,6 +73,13 @@ def patch(bmc: Bmc, account: Account, properties: dict[str, Any], request: Reque
     if changed != account:
         bmc.become(request.moment, accounts=bmc.accounts.replacing(changed, account.id))
     return _told(bmc, request.moment, *_effects(bmc, account, changed, properties, request))
+
+
+def to_factory(bmc: Bmc, account: Account, moment: Moment) -> list[Action]:
+    """An account has its factory password again, which ends its sessions. No client can do that to one alone."""
+    bmc.become(moment, accounts=bmc.accounts.replacing(as_shipped(account)))
+    changed = Happened(Happening.PASSWORD_CHANGED, f"{ACCOUNTS}/{account.id}")
+    return _told(bmc, moment, DropSessions(account.id), changed)
 
 
 def delete(bmc: Bmc, account: Account, request: Request) -> Response:

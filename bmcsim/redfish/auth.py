@@ -13,6 +13,7 @@ from bmcsim.core.errors import RedfishError
 from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import ACCOUNT_SERVICE, ACCOUNTS, Bmc
 from bmcsim.machine.credentials import Account
+from bmcsim.machine.history import Login
 from bmcsim.machine.sessions import Session
 from bmcsim.redfish import privileges
 from bmcsim.redfish.exchange import Request
@@ -72,6 +73,7 @@ def log_in(bmc: Bmc, user: str, password: str, moment: Moment) -> Account:
     account = bmc.accounts.authenticate(user, bmc.shared.hasher.digest(password))
     if account is None or bmc.locked(account.id, moment):
         raise LoginRefused(bmc.login_failed(user, moment))
+    bmc.login = Login(moment.wall, account.user, bmc.generation(account, account.digest))
     bmc.forget_failed_logins(account)
     return account
 

@@ -138,6 +138,7 @@ class Response(msgspec.Struct, gc=False):
     body: the content; with HEAD it is what GET would have sent, and the edge leaves it out.
     actions: what the request set in motion, for the driver.
     delivery: what a fault or a BMC in reset makes of the answer. stream: instead of a body, events as they come.
+    faults: ids of the fault rules that acted on it.
     """
 
     status: int
@@ -146,6 +147,7 @@ class Response(msgspec.Struct, gc=False):
     actions: Sequence[Action] = ()
     delivery: Delivery | None = None
     stream: StreamWish | None = None
+    faults: tuple[str, ...] = ()
 
 
 JSON_HEAD = b"Content-Type: application/json; charset=utf-8\r\nOData-Version: 4.0\r\nCache-Control: no-cache\r\n"

@@ -161,8 +161,9 @@ def apply_after(rules: Rules, verdict: Verdict, response: Response) -> tuple[Rul
     media = media_type(field(response.head, b"Content-Type") or b"")
     is_json = media == b"application/json" or media.endswith(b"+json")
     rules, edits = rules.after(verdict, response.status, len(response.body), is_json=is_json)
-    if edits == AS_IT_IS and not verdict.delay:
+    if edits == AS_IT_IS and not verdict.acted:
         return rules, response
+    acted = (*response.faults, *verdict.acted, *edits.acted)
     head, body = response.head, response.body
     if edits.body and (changed := _edited_json(body, edits.body)) is not None:
         head, body = with_field(head, b"ETag", None), changed
@@ -171,7 +172,7 @@ def apply_after(rules: Rules, verdict: Verdict, response: Response) -> tuple[Rul
     if edits.truncate is not None:
         body = body[: int(len(body) * edits.truncate)]
     delivery = _delivery(response.delivery or Delivery(), verdict.delay, edits)
-    return rules, msgspec.structs.replace(response, head=head, body=body, delivery=delivery)
+    return rules, msgspec.structs.replace(response, head=head, body=body, delivery=delivery, faults=acted)
 
 
 def _edited_json(body: bytes, edits: Iterable[Editing]) -> bytes | None:
@@ -226,17 +227,19 @@ def with_field(head: bytes, name: bytes, value: bytes | None) -> bytes:
 
 
 class ExpandedMembers:
-    """Applies rules to the resources that one expanded answer embeds. rules: what is left of them so far."""
+    """Applies rules to the resources that one expanded answer embeds. rules: what is left of them so far.
+    acted: ids of those that did something."""
 
     def __init__(self, rules: Rules, moment: Moment, seed: int) -> None:
         self.rules = rules
         self._wall, self._seed = moment.wall, seed
         self._left = MAX_EDITED
+        self.acted: list[str] = []
 
     def apply(self, uri: str, resource: dict[str, Any]) -> dict[str, Any]:
         """A resource as the rules want it; only its link where they refuse it, leave no JSON object of it, or have
         added too much to the answer."""
-        self.rules, edits = self.rules.for_member(uri, self._wall, self._seed)
+        self.rules, edits = self.rules.for_member(uri, self._wall, self._seed, self.acted)
         shown = None if edits is None else edited(resource, edits)
         if edits:
             self._left -= len(orjson.dumps(shown))

@@ -41,7 +41,7 @@ def answer(bmc: Bmc, request: Request, node: Node, query: Query, body: bytes, ma
         resource = query_select.excerpt(resource)
     if query.select is not None:
         resource = query_select.select(query.select, resource)
-    return Response(200, node.head, orjson.dumps(resource))
+    return Response(200, node.head, orjson.dumps(resource), faults=expander.faults_acted)
 
 
 def _matches(reader: Reader, condition: query_filter.Condition, member: dict[str, Any]) -> bool:

@@ -56,6 +56,11 @@ class Expander:
         self._drops = bmc.shared.behaviour.query.expand_drops
         self._as_bytes = not (bmc.state.faults or self._drops or query.select or query.excerpt)
 
+    @property
+    def faults_acted(self) -> tuple[str, ...]:
+        """Ids of the fault rules that did something to what was embedded."""
+        return tuple(dict.fromkeys(self._faults.acted))
+
     def expand(self, resource: dict[str, Any]) -> dict[str, Any]:
         """A resource with its links expanded."""
         expanded = self._resource(resource, self._query.levels)

@@ -17,6 +17,7 @@ from bmcsim.redfish import (
     coding,
     events,
     injection,
+    ipmi,
     patch,
     privileges,
     query,
@@ -94,6 +95,8 @@ def _takes_body(bmc: Bmc, request: Request, path: str) -> bool:
         return True
     node = tree.nodes.get(path) or (tree.nodes.get(path.removesuffix("/Members")) if method == "POST" else None)
     node = node or tree.items.get(path.rpartition("/")[0])
+    if path == ipmi.PATH:
+        return method == "POST"
     return injection.is_own(path) or (node is not None and method in node.allow.split(", "))
 
 
@@ -137,6 +140,26 @@ def handle(bmc: Bmc, request: Request) -> Response:
     except Exception as error:
         if saved is not None:
             bmc.forget(saved)
+        return _failed(bmc, error)
+
+
+def read(bmc: Bmc, request: Request) -> Response:
+    """The answer to a GET without a query of somebody who may read everything, whatever the BMC is doing.
+
+    Nothing is changed and nothing is counted: no authentication, no limit, no fault and no reset has a say. Never
+    raises.
+    """
+    path, item = normalised(request.path), None
+    try:
+        node = bmc.tree.nodes.get(path)
+        if node is None:
+            if (document := _document(bmc, request, path)) is not None:
+                return document
+            node, item = _item(bmc, request, path)
+        return _read(bmc, None, request, node, item)
+    except RedfishError as error:
+        return error_response(error)
+    except Exception as error:
         return _failed(bmc, error)
 
 
@@ -266,6 +289,8 @@ def _other(
         if rules is not bmc.state.faults:
             bmc.become(request.moment, faults=rules)
         return response
+    if path == ipmi.PATH and caller is not None:
+        return ipmi.serve(bmc, caller.account, request)
     if path and path == bmc.tree.event_stream and caller is not None:
         privileges.check(bmc, caller.account, "GET", bmc.tree.nodes[EVENT_SERVICE])
         return events.open_stream(bmc, caller.account, request)

@@ -112,6 +112,9 @@ class Node:
         )
 
 
+MANAGEMENT_INTERFACE = "management_interface"
+"""The PATCH handler by which a profile says which EthernetInterface has the BMC's own address."""
+
 EVENT_SERVICE = "/redfish/v1/EventService"
 """URI of the EventService, for the state machines that obey its settings."""
 ITEMS = frozenset(
@@ -148,6 +151,8 @@ class Tree:
     settings: URI of a settings resource -> what it holds back. reactions: happening -> where, and what follows there.
     certificates: URI of a collection of certificates -> what is there.
     job_queue: URI of the first collection of jobs, '' without one. events: what subscribers are told.
+    interface: URI of the EthernetInterface that has the BMC's own address, '' without one. host_name: HostName of a BMC
+    that DHCP does not name, as JSON; None where the profile has no name for it.
     event_stream: target of the server-sent events, '' without one.
     metadata, service_document: the two OData documents, encoded. openapi: the OpenAPI document, encoded.
     files: URI -> schema file.
@@ -163,6 +168,8 @@ class Tree:
         "events",
         "files",
         "head",
+        "host_name",
+        "interface",
         "inventory",
         "items",
         "job_queue",
@@ -195,6 +202,8 @@ class Tree:
         self.update_service = ""
         self.updates = Updates()
         self.job_queue = ""
+        self.interface = ""
+        self.host_name: Body | None = None
         self.events: list[EventKind] = []
         self.event_stream = ""
         self.settings: dict[str, Settings] = {}
@@ -284,6 +293,13 @@ def compile_tree(
             tree.nodes[uri] = node
         if node.items == "jobs" and node.collection:
             tree.job_queue = tree.job_queue or uri
+        if owner and node.handlers.get("PATCH") == MANAGEMENT_INTERFACE:
+            if tree.interface:
+                raise owner.error(f"the BMC's own interface is {tree.interface} already; only one has its address")
+            tree.interface = uri
+            tree.host_name = _body(tree, uri, {"HostName": owner.host_name}, owner) if owner.host_name else None
+        elif owner and owner.host_name:
+            raise owner.error(f"host_name belongs to the resource with handlers: {{PATCH: {MANAGEMENT_INTERFACE}}}")
         if owner and owner.items == "log" and owner.collection:
             tree.logs[uri] = owner.log or Log()
         elif owner and owner.log is not None:

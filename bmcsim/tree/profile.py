@@ -246,8 +246,9 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything of a profile but its resources.
 
     dpu: host: the profile of the DPUs in its slots. dpus: how many it always has, None where the fleet says it.
-    dpu_parameters: what these DPUs have otherwise than others of their
-    profile. variants: named sets of parameters.
+    dpu_parameters: what these DPUs have otherwise than others of their profile. vendor_class, os_vendor_class: what the
+    BMC, and the system or DPU behind it, call themselves to DHCP servers (RFC 2132 9.13), '' for nothing. infiniband:
+    numbers of the MACs (hw.macN) that the ports of its InfiniBand adapters have. variants: named sets of parameters.
     """
 
     profile: str
@@ -260,6 +261,9 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dpu: str = ""
     dpus: int | None = None
     dpu_parameters: dict[str, int | str] = {}
+    vendor_class: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    os_vendor_class: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    infiniband: list[Annotated[int, msgspec.Meta(ge=1, le=255)]] = []
     parameters: dict[str, int | str] = {}
     variants: dict[str, dict[str, int | str]] = {}
 
@@ -469,6 +473,7 @@ class Resource:
         "derive",
         "events",
         "handlers",
+        "host_name",
         "ignores",
         "items",
         "link",
@@ -514,6 +519,7 @@ class Resource:
         }
         self.action_info: dict[str, str] = self._take(own, "action_info", dict[str, str], {})
         self.handlers: dict[str, str] = self._take(own, "handlers", dict[Method, str], {})
+        self.host_name: str = self._take(own, "host_name", str, "")
         self.ignores: list[str] = self._take(own, "ignores", list[str], [])
         self.writable: dict[str, WritableFacts] = self._take(own, "writable", dict[str, WritableFacts], {})
         self.settings: Settings | None = self._take(own, "settings", Settings | None, None)
@@ -549,7 +555,7 @@ def check_keys(raw: Mapping[str, Any], source: Source, where: Path_) -> None:
 _KEYS = (
     "type", "repeat", "when", "collection", "items", "link", "log", "reading", "actions", "handlers", "writable",
     "applies_to", "components", "updates", "settings", "reactions", "lockdown", "derive", "events", "certificates",
-    "action_info", "ignores", "registry_type",
+    "action_info", "host_name", "ignores", "registry_type",
 )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ import yaml
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
 """Mappings and sequences in each other in a YAML file."""
+MAX_VALUES = 100_000
+"""Values of a YAML file, with what an alias stands for counted each time."""
 
 Path_ = tuple[str | int, ...]
 
@@ -64,6 +66,8 @@ class Source:
 
     def _value(self, loader: Any, node: yaml.Node, where: Path_) -> Any:
         self._lines[where] = node.start_mark.line + 1
+        if len(self._lines) > MAX_VALUES:
+            raise self.error(where, f"is one value too many; a file has at most {MAX_VALUES}, aliases written out")
         if len(where) > MAX_DEPTH:
             raise self.error(where, f"is in more than {MAX_DEPTH} others; the file must not be nested as deeply")
         if isinstance(node, yaml.MappingNode):

@@ -1,4 +1,5 @@
-"""The slow lane's application: requests whose body is large, chunked or an upload, read and bounded here."""
+"""The slow lane's application: requests whose body is large, chunked or an upload, read and bounded here; and those
+that are not for BMCs."""
 
 from typing import Any
 
@@ -17,14 +18,13 @@ class _Gone(Exception):
 
 
 class RedfishApp:
-    """ASGI application that ends in the same `Context.answer` as the fast lane."""
+    """ASGI application that ends in the same `Context.answer` as the fast lane, or in what is served beside BMCs."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Read the body as the plan of its cycle says, then answer. A refusal meanwhile ends the connection."""
-        del send  # Cycle.deliver knows how an answer is to go out.
         if scope["type"] != "http":
             return
         state: dict[str, Any] = scope["state"]
@@ -38,6 +38,11 @@ class RedfishApp:
             cycle.keep_alive = False
             await cycle.deliver(None, error_response(error))
             return
+        if cycle.outside is not None:
+            # Starlette and uvicorn have types of their own for the same dicts.
+            outside: Any = cycle.outside
+            await outside(scope, _whole(body), send)
+            return
         query = scope["query_string"].decode("latin-1")
         moment, head = self._context.clock.now(), head_of(state["fields"])
         request = Request(scope["method"], scope["path"], moment, head, query, body, upload)
@@ -47,7 +52,17 @@ class RedfishApp:
             self._context.metrics.dropped += 1
             cycle.drop()
             return
+        self._context.note(bmc, request, response, cycle.transport)
         await cycle.deliver(bmc, response)
+
+
+def _whole(body: bytes) -> ASGIReceiveCallable:
+    """Gives a body that was read before."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
 
 
 async def _read(cycle: Cycle, receive: ASGIReceiveCallable, content_type: bytes) -> tuple[bytes, Upload | None]:

@@ -1,17 +1,22 @@
 """What the connections of one listener share."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import formatdate
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 import msgspec
+from starlette.types import ASGIApp
 
 from bmcsim.core.clock import Clock, Moment
 from bmcsim.core.errors import RedfishError
+from bmcsim.edges.http.forwarding import Peer, Peers
 from bmcsim.edges.http.metrics import Metrics
 from bmcsim.fleet.driver import Driver
+from bmcsim.fleet.history import History, incident, is_incident, refusal
 from bmcsim.fleet.journal import NotEncodable
-from bmcsim.fleet.registry import Absent, Fleet
+from bmcsim.fleet.recordings import Recordings
+from bmcsim.fleet.registry import Absent, Fleet, Misdirected
 from bmcsim.machine import sensors
 from bmcsim.machine.actions import Action
 from bmcsim.machine.bmc import Bmc
@@ -25,6 +30,9 @@ Done = Callable[[BaseException | None], None]
 
 Commit = Callable[[Bmc, Done], object]
 """Store what a BMC changed, `Bmc.uncommitted`, and tell so, now or later on the loop. What it returns is not used."""
+
+Outside = Callable[[str], ASGIApp | None]
+"""What answers requests for a path that is no BMC's, None for the path of one. The path is as it was sent."""
 
 _KNOWN_BLOCKS = 16_384
 _KNOWN_BYTES = 512
@@ -57,22 +65,26 @@ class Dropped(Exception):
 
 
 class Known:
-    """A header block that was parsed before: what Redfish looks at, and the BMC that it names while the fleet stays."""
+    """A header block that was parsed before: what Redfish looks at, and the BMC that it names while the fleet stays.
 
-    __slots__ = ("bmc", "fields", "head", "version")
+    peer: the other shard that has the BMC.
+    """
 
-    def __init__(self, head: Head, fields: Mapping[bytes, bytes]) -> None:
-        self.head = head
+    __slots__ = ("bmc", "fields", "head", "peer", "version")
+
+    def __init__(self, head: Head, fields: Mapping[bytes, bytes], peer: Peer | None = None, version: int = -1) -> None:
+        self.head, self.peer, self.version = head, peer, version
         self.fields: Mapping[bytes, bytes] = {name: fields[name] for name in _ROUTING_FIELDS if name in fields}
         self.bmc: Bmc | None = None
-        self.version = -1
 
 
 class Context:
     """Fleet, driver, clock and counters of a Redfish listener.
 
     served: connections to addresses outside it are refused although the socket sees them; None serves all.
-    commit: stores changes; None where nothing is stored.
+    commit: stores changes; None where nothing is stored. peers: the other shards, None where none can be reached.
+    outside: what is served beside BMCs and wins over them, None for nothing.
+    history: what went wrong lately. recorder: records requests; None while nobody asks for that.
     """
 
     def __init__(
@@ -87,6 +99,10 @@ class Context:
         self.limits = limits or Limits()
         self.served = served
         self.commit: Commit | None = None
+        self.peers: Peers | None = None
+        self.outside: Outside | None = None
+        self.history = History()
+        self.recorder: Recordings | None = None
         self.metrics = Metrics()
         self._date_second = -1
         self._date = b""
@@ -103,8 +119,8 @@ class Context:
         return self._date
 
     def refuses(self, dialled: str) -> bool:
-        """Whether a new connection to an address is reset: nothing is served there, its BMC is in such a reset, or has
-        as many as it takes."""
+        """Whether a new connection to an address is reset: nothing is served there, its BMC has moved away, is in such
+        a reset, or has as many as it takes."""
         try:
             if self.served is not None and ip_address(dialled) not in self.served:
                 return True
@@ -115,11 +131,13 @@ class Context:
             # Its process has ended, or is about to: what answers there must be that BMC or nobody.
             return True
         bmc = self.fleet.by_address(dialled)
-        return bmc is not None and (bmc.refuses_connections or self._full(bmc))
+        if bmc is None:
+            return self.fleet.is_vacant(dialled)
+        return bmc.refuses_connections or self._full(bmc, dialled)
 
-    def _full(self, bmc: Bmc) -> bool:
+    def _full(self, bmc: Bmc, dialled: str) -> bool:
         limit = bmc.shared.behaviour.connection_limit
-        return limit is not None and len(self._open.get(bmc.address, ())) >= limit
+        return limit is not None and len(self._open.get(dialled, ())) >= limit
 
     def opened(self, dialled: str, connection: object) -> None:
         """A connection to an address was let in."""
@@ -140,6 +158,16 @@ class Context:
             return self.fleet.route(fields.get(b"forwarded", b""), fields.get(b"host", b""), dialled)
         except Absent as absent:
             raise Dropped from absent
+
+    def peer(self, fields: Mapping[bytes, bytes], dialled: str) -> Peer | None:
+        """The other shard that has the BMC of a request; None for a request that is answered here."""
+        try:
+            self.route(fields, dialled)
+        except Misdirected as elsewhere:
+            return self.peers.of(elsewhere.address) if self.peers is not None else None
+        except (RedfishError, Dropped):
+            pass
+        return None
 
     def remember(self, block: bytes, known: Known) -> None:
         """Keep a parsed header block; the oldest half goes when there are too many."""
@@ -194,6 +222,8 @@ class Context:
             bmc = self.route(fields, dialled)
         except RedfishError as error:
             return None, error_response(error), False
+        bmc.contact = request.moment.wall
+        bmc.requests += 1
         response = service.handle(bmc, request)
         waits = response.delivery is not None or response.stream is not None
         return bmc, response, waits or bmc.uncommitted is not None
@@ -221,12 +251,25 @@ class Context:
 
         self._store(bmc, response.actions, told)
 
+    def change(self, bmc: Bmc, what: Callable[[Bmc, Moment], Sequence[Action]], told: Done) -> None:
+        """Change a BMC, store that, tell so, now or later, and execute the actions if it was stored.
+
+        What `what` raises is raised here, and the BMC and its dependents are as they were.
+        """
+        before = bmc.snapshot()
+        try:
+            actions = what(bmc, self.clock.now())
+        except BaseException:
+            Bmc.forget(before)
+            raise
+        self._store(bmc, actions, told)
+
     def set_reading(self, bmc: Bmc, sensor: str, by_hand: float | None, told: Done) -> None:
         """Make a sensor read something (None: what it measures), store that, and tell so, now or later.
 
         Raises KeyError for a URI of no sensor, and ValueError for what is no number.
         """
-        self._store(bmc, sensors.set_reading(bmc, sensor, by_hand, self.clock.now()), told)
+        self.change(bmc, lambda one, moment: sensors.set_reading(one, sensor, by_hand, moment), told)
 
     def _store(self, bmc: Bmc, actions: Sequence[Action], told: Done) -> None:
         """Commit what a BMC changed, tell so, and execute the actions if it was stored.
@@ -244,14 +287,55 @@ class Context:
                 one.end_orphans()
                 self.driver.sync(one)
 
-        if self.commit is None:
+        if self.commit is None or all(one.uncommitted is None for one in bmc.reach()):
             for one in bmc.reach():
                 one.committed()
             done(None)
         else:
             self.commit(bmc, done)
 
+    def note(self, bmc: Bmc | None, request: Request, response: Response, transport: asyncio.BaseTransport) -> None:
+        """Remember a request if it did not simply go well, and record it if that is wanted. To be told before `settle`.
+
+        transport: of its client.
+        """
+        if bmc is None:
+            return
+        if is_incident(response):
+            self.history.note(bmc, incident(bmc, request, response, _client(transport)))
+        if self.recorder is not None:
+            seconds = self.clock.now().mono - request.moment.mono
+            self.recorder.note(bmc, request, response, _client(transport), seconds)
+
+    def note_refused(self, dialled: str, transport: asyncio.BaseTransport) -> None:
+        """Remember that a connection to an address was reset."""
+        bmc = self.fleet.by_address(dialled)
+        if bmc is not None:
+            self.history.note(bmc, refusal(self.clock.now().wall, _client(transport)))
+
+    def note_unread(
+        self,
+        fields: Mapping[bytes, bytes],
+        dialled: str,
+        request: Request,
+        response: Response,
+        transport: asyncio.BaseTransport,
+    ) -> None:
+        """Remember a request that `admit` refused. Raises Dropped, as that does."""
+        try:
+            bmc = self.route(fields, dialled)
+        except RedfishError:
+            return
+        bmc.contact = request.moment.wall
+        bmc.requests += 1
+        self.note(bmc, request, response, transport)
+
     def execute(self, bmc: Bmc | None, response: Response) -> None:
         """Set in motion what a response asks for."""
         if bmc is not None and response.actions:
             self.driver.execute(bmc, response.actions)
+
+
+def _client(transport: asyncio.BaseTransport) -> str:
+    """The address of a client, '' for unknown."""
+    return str((*(transport.get_extra_info("peername") or ()), "")[0])

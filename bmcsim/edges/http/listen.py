@@ -97,18 +97,14 @@ def open_socket(listen: Listen, option: str = "--listen", *, shared: bool = Fals
     return sock, warning
 
 
-def open_sockets(listen: Listen, starts: Sequence[int]) -> list[socket.socket]:
+def open_sockets(listen: Listen, starts: Sequence[int], last: int) -> list[socket.socket]:
     """A listening socket for each part of a fleet, on one port: the kernel hands a connection to the part that has the
     address that was dialled. Raises ListenError.
 
-    starts: the lowest IPv4 address of each part, ascending, as integers. Connections to lower addresses, and by IPv6,
-    go to the first part. The sockets keep their places for as long as none of them is closed by all its holders.
+    starts: the lowest IPv4 address of each part, ascending, as integers; last: the highest of all. Connections to
+    lower and higher addresses, and by IPv6, are spread over all parts. The sockets keep their places for as long as
+    none of them is closed by all its holders.
     """
-    if listen.network.num_addresses == 1:
-        raise ListenError(
-            f"{listen} is one address, and shards are told apart by the address that a client dials: listen on a "
-            "network such as 127.0.0.0/8:1266 or on 0.0.0.0:1266, or start each --shard I/N with an address of its own"
-        )
     if sys.platform != "linux":
         raise ListenError("shards need Linux, which can steer connections by the address that was dialled")
     # Sockets that share a port let any other of the same user join them that shares too. This one does not.
@@ -123,7 +119,7 @@ def open_sockets(listen: Listen, starts: Sequence[int]) -> list[socket.socket]:
             socks.append(open_socket(listen, shared=True)[0])
             opened.callback(socks[-1].close)
             if len(socks) == 1:
-                _attach(socks[0], steering(starts))
+                _attach(socks[0], steering(starts, last))
         opened.pop_all()
     return socks
 
@@ -131,17 +127,20 @@ def open_sockets(listen: Listen, starts: Sequence[int]) -> list[socket.socket]:
 # linux/filter.h and asm-generic/socket.h; this Python has no names for them.
 _SO_ATTACH_REUSEPORT_CBPF = 51
 _LOAD_BYTE, _LOAD_WORD, _SHIFT_RIGHT, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x30, 0x20, 0x74, 0x15, 0x35, 0x06
+_IF_MORE = 0x25
 _NETWORK_HEADER = 0xFFF00000
 _DESTINATION = _NETWORK_HEADER + 16
+_SPREAD = 0xFFFFFFFF  # no place: the kernel chooses by a hash of both addresses and ports
 
 
-def steering(starts: Sequence[int]) -> bytes:
+def steering(starts: Sequence[int], last: int) -> bytes:
     """A classic BPF program that gives the place of the socket for a packet by its IPv4 destination."""
-    program = [(_LOAD_BYTE, 0, 0, _NETWORK_HEADER), (_SHIFT_RIGHT, 0, 0, 4), (_IF_EQUAL, 1, 0, 4), (_RETURN, 0, 0, 0)]
-    program.append((_LOAD_WORD, 0, 0, _DESTINATION))
-    for place in range(len(starts) - 1, 0, -1):
+    program = [(_LOAD_BYTE, 0, 0, _NETWORK_HEADER), (_SHIFT_RIGHT, 0, 0, 4)]
+    program += [(_IF_EQUAL, 1, 0, 4), (_RETURN, 0, 0, _SPREAD), (_LOAD_WORD, 0, 0, _DESTINATION)]
+    program += [(_IF_MORE, 0, 1, last), (_RETURN, 0, 0, _SPREAD)]
+    for place in range(len(starts) - 1, -1, -1):
         program += [(_IF_AT_LEAST, 0, 1, starts[place]), (_RETURN, 0, 0, place)]
-    program.append((_RETURN, 0, 0, 0))
+    program.append((_RETURN, 0, 0, _SPREAD))
     return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
 
 

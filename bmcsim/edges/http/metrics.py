@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from bmcsim.edges.push import Deliveries
 from bmcsim.fleet.journal import Journal
+from bmcsim.fleet.leases import Leases
 from bmcsim.fleet.registry import Fleet
 
 BOUNDS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
@@ -25,6 +26,7 @@ class Metrics:
         "connections_closed",
         "connections_opened",
         "dropped",
+        "forwarded",
         "lag",
         "lag_max",
         "seconds",
@@ -38,6 +40,7 @@ class Metrics:
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
         self.dropped = 0
+        self.forwarded = 0
         self.connections_opened = 0
         self.connections_closed = 0
         self.streams = 0
@@ -45,6 +48,11 @@ class Metrics:
         self.lag_max = 0.0
         self.tls_reloads = 0
         self.tls_refusals = 0
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """Upper ends of the buckets in seconds, without the last one, which has none."""
+        return BOUNDS
 
     def observe(self, status: int, seconds: float) -> None:
         """One answered request. seconds: from the complete request to the written answer."""
@@ -64,9 +72,10 @@ class FleetCollector(Collector):
         timers: Callable[[], int],
         journal: Journal | None = None,
         deliveries: Deliveries | None = None,
+        leases: Leases | None = None,
     ) -> None:
         self._metrics, self._fleet, self._timers = metrics, fleet, timers
-        self._journal, self._deliveries = journal, deliveries
+        self._journal, self._deliveries, self._leases = journal, deliveries, leases
 
     def collect(self) -> Iterator[Metric]:
         """The metric families."""
@@ -77,6 +86,9 @@ class FleetCollector(Collector):
         yield requests
         yield CounterMetricFamily(
             "bmcsim_http_dropped", "Requests whose connection was closed without an answer.", value=metrics.dropped
+        )
+        yield CounterMetricFamily(
+            "bmcsim_http_forwarded", "Requests handed to the shard that has their BMC.", value=metrics.forwarded
         )
         total, buckets = 0, []
         for bound, count in zip((*map(str, BOUNDS), "+Inf"), metrics.buckets, strict=True):
@@ -119,6 +131,8 @@ class FleetCollector(Collector):
             yield _of_deliveries(self._deliveries)
         if self._journal is not None:
             yield from _of_journal(self._journal)
+        if self._leases is not None:
+            yield from _of_leases(self._leases)
 
 
 def _of_deliveries(deliveries: Deliveries) -> Metric:
@@ -137,6 +151,29 @@ def _of_journal(journal: Journal) -> Iterator[Metric]:
     yield CounterMetricFamily("bmcsim_journal_rows", "Rows in committed groups.", value=journal.committed)
     yield CounterMetricFamily("bmcsim_journal_failures", "Groups that could not be written.", value=journal.failures)
     yield GaugeMetricFamily("bmcsim_journal_unsaved", "BMCs with changes not on disk yet.", value=journal.unsaved)
+
+
+def _of_leases(leases: Leases) -> Iterator[Metric]:
+    interfaces = GaugeMetricFamily("bmcsim_dhcp_interfaces", "Interfaces by phase of DHCP.", labels=["phase"])
+    for phase, count in leases.phases().items():
+        interfaces.add_metric([phase], count)
+    yield interfaces
+    counted = leases.counted
+    for name, meaning in (
+        ("acquisitions", "Addresses that were bound."),
+        ("renewals", "Leases that were prolonged."),
+        ("naks", "Refusals that clients took."),
+        ("declines", "Addresses that were declined because somebody had them."),
+        ("expirations", "Leases that ended."),
+        ("timeouts", "Questions without an answer in time."),
+    ):
+        yield CounterMetricFamily(f"bmcsim_dhcp_{name}", meaning, value=getattr(counted, name))
+    ignored = CounterMetricFamily(
+        "bmcsim_dhcp_replies_ignored", "Replies that changed nothing, by reason.", labels=["reason"]
+    )
+    for reason, count in counted.ignored.items():
+        ignored.add_metric([reason], count)
+    yield ignored
 
 
 def registry_of(collector: FleetCollector) -> CollectorRegistry:

@@ -13,6 +13,8 @@ Rule 3: a connection that is dropped for one BMC first delivers what it owes to 
 Rule 4: a change is acknowledged once it is committed, and what it sets in motion happens then, whether or not the
 client is still there.
 Rule 5: a refusal before the body takes its turn like an answer, and the connection ends with it.
+Rule 6: a request for a BMC of another shard is handed over at the end of its head, and its body as it comes. Its answer
+is owed like one of the slow lane.
 
 Of uvicorn this relies on `RequestResponseCycle` (constructor, run_asgi, receive, body, disconnected, keep_alive,
 message_event, more_body, on_response, response_complete, response_started, waiting_for_100_continue), on
@@ -31,26 +33,30 @@ from urllib.parse import unquote
 
 import httptools
 import msgspec
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from bmcsim.core.errors import RedfishError
-from bmcsim.edges.http.context import Context, Dropped, Known
+from bmcsim.edges.http.context import Context, Dropped, Known, Outside
 from bmcsim.edges.http.delivery import Outgoing
+from bmcsim.edges.http.forwarding import Caller, Peer, Relay, request_head
 from bmcsim.edges.http.gate import dialled_address, reset
-from bmcsim.edges.http.streaming import Streaming
+from bmcsim.edges.http.streaming import Streaming, close_if_stalled
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.events import StreamWish
 from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.messages import error_response
-from bmcsim.redfish.service import BodyPlan, handle
+from bmcsim.redfish.service import JSON_LIMIT, BodyPlan, handle
 
 _log = logging.getLogger(__name__)
 
 _NO_FIELDS: Mapping[bytes, bytes] = {}
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ ")
+_PLAIN_GET = re.compile(rb"GET /[!-~]*")
 _MOST_WAITING = 8
 _NO_CONTENT = frozenset({204, 304})
+_REDFISH = "/redfish/"
 
 
 class Listening(msgspec.Struct):
@@ -73,6 +79,21 @@ class Pending:
         self.request, self.fields, self.keep_alive, self.refusal = request, fields, keep_alive, refusal
 
 
+class Errand:
+    """A request for another shard. data: what of it waits for its turn. relay: who carries it, None before that."""
+
+    __slots__ = ("chunked", "data", "peer", "relay")
+
+    def __init__(self, peer: Peer, head: bytes, chunked: bool) -> None:
+        self.peer, self.chunked = peer, chunked
+        self.data = bytearray(head)
+        self.relay: Relay | None = None
+
+    def framed(self, body: bytes) -> bytes:
+        """A piece of the body as its head says; b'' is the end of one in chunks."""
+        return b"%x\r\n%b\r\n" % (len(body), body) if self.chunked else body
+
+
 def encode(response: Response, method: str, date: bytes, keep_alive: bool) -> bytes:
     """A response as it goes over the wire (RFC 9112). HEAD has the Content-Length of GET and no content.
 
@@ -91,13 +112,20 @@ def encode(response: Response, method: str, date: bytes, keep_alive: bool) -> by
     return b"".join((STATUS_LINE[response.status], date, response.head, length, connection, body))
 
 
+def _date_field(context: Context) -> tuple[bytes, bytes]:
+    name, _, value = context.date_line(context.clock.now()).strip().partition(b": ")
+    return name.lower(), value
+
+
 class Cycle(RequestResponseCycle):
     """uvicorn's request cycle for a request whose body `plan` lets in; `deliver` sends its one answer.
 
-    refusal: why the rest of the body is not waited for, None as long as it is.
+    refusal: why the rest of the body is not waited for, None as long as it is. outside: the application that answers
+    instead, in uvicorn's own way, where the path is no BMC's.
     """
 
     plan: BodyPlan
+    outside: ASGIApp | None = None
     protocol: "RedfishProtocol"
     refusal: RedfishError | None = None
     _outgoing: Outgoing | None = None
@@ -175,6 +203,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         "_plan",
         "_queue",
         "_received",
+        "_relays",
         "_requests",
         "_streaming",
         "_url",
@@ -186,6 +215,9 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         "transport",
     )
 
+    hands_over = True
+    """Whether requests may go to other shards."""
+
     def __init__(self, context: Context, listener: "Listening") -> None:
         self.context, self.listener = context, listener
         self.last_active = context.clock.now().mono
@@ -194,12 +226,14 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self._parser: Any = None
         self._cycle: Cycle | None = None
         self._flow: FlowControl | None = None
-        self._queue: deque[Pending | Cycle] | None = None
+        self._queue: deque[Pending | Cycle | Errand] | None = None
         # What is being answered; None in the fast lane as long as its answers are simply written.
-        self._active: Cycle | Outgoing | None = None
+        self._active: Cycle | Outgoing | Relay | None = None
+        self._relays: dict[Peer, Relay] | None = None
         self._streaming: Streaming | None = None
-        # How the slow lane is to read the body of the request that is coming in; None in the fast lane.
-        self._plan: BodyPlan | None = None
+        # How the slow lane is to read the body of the request that is coming in, or that it is for another shard; None
+        # in the fast lane.
+        self._plan: BodyPlan | Errand | None = None
         self._closing = self._write_paused = False
         self._in_head = self._in_message = False
         self._head_size = self._chunk = 0
@@ -219,6 +253,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self.dialled = dialled_address(transport)
         refused = self.context.refuses(self.dialled)
         if refused:
+            self.context.note_refused(self.dialled, transport)
             reset(transport)
         else:
             self.context.opened(self.dialled, self)
@@ -244,9 +279,11 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         for owed in (self._active, self._cycle, *(self._queue or ())):
             if isinstance(owed, Cycle | Outgoing):
                 owed.cancel()
+        for relay in (self._relays or {}).values():
+            relay.cancel()
         if self._streaming is not None:
             self._stream_over()
-        self._active = self._cycle = self._queue = self._parser = None
+        self._active = self._cycle = self._queue = self._parser = self._relays = self._plan = None
         if self._flow is not None:
             self._flow.resume_writing()
         # uvloop keeps bound methods of a buffered protocol: without this, each closed connection waits for a full
@@ -271,6 +308,10 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         if self._streaming is not None:
             self._streaming.tick(now)
             return
+        if isinstance(self._active, Relay):
+            # Its own shard sees to the request. That the answer is a stream nobody knows here.
+            close_if_stalled(self.transport, limits.stalled_seconds)
+            return
         in_body = self._in_message and not self._in_head
         streaming = in_body and self._plan is not None and self._active is self._cycle
         if self._closing or (self._active is not None and not streaming):
@@ -285,7 +326,9 @@ class RedfishProtocol(asyncio.BufferedProtocol):
 
     def _give_up(self, error: RedfishError) -> None:
         """Refuse the request that is coming in, also when the slow lane is reading its body."""
-        if self._in_message and self._plan is not None and self._cycle is not None:
+        if isinstance(self._plan, Errand) and self._in_message:
+            self._abandon(self._plan, error)
+        elif self._in_message and self._plan is not None and self._cycle is not None:
             self._closing = True
             self._cycle.refuse(error)
         else:
@@ -309,6 +352,8 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self.flow.pause_reading()
         if self._streaming is not None:
             self._streaming.paused = True
+        if isinstance(self._active, Relay):
+            self._active.pause()
 
     def resume_writing(self) -> None:
         """The client reads again."""
@@ -317,6 +362,8 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         if self._streaming is not None:
             self._streaming.paused = False
             self._streaming.flush()
+        if isinstance(self._active, Relay):
+            self._active.resume()
         self._drain()
 
     # parsing
@@ -387,6 +434,8 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             return False
         bmc = known.bmc
         if bmc is None or known.version != context.fleet.version:
+            if known.peer is not None and known.version == context.fleet.version:
+                return self._hand_over_known(known.peer, line, data)
             try:
                 bmc = context.route_known(known, self.dialled)
             except (Dropped, RedfishError):
@@ -396,12 +445,18 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             return False
         moment = context.clock.now()
         self.last_active = moment.mono
-        response = handle(bmc, Request("GET", path, moment, known.head))
+        request = Request("GET", path, moment, known.head)
+        bmc.contact = moment.wall
+        bmc.requests += 1
+        response = handle(bmc, request)
         if response.delivery is not None or bmc.uncommitted is not None:
+            context.note(bmc, request, response, self.transport)
             self._owe(bmc, response, "GET", keep_alive=True)
             return True
         self.transport.write(encode(response, "GET", context.date_line(moment), keep_alive=True))
         context.metrics.observe(response.status, time.monotonic() - moment.mono)
+        if response.status != 200 or response.faults or context.recorder is not None:
+            context.note(bmc, request, response, self.transport)
         return True
 
     def on_message_begin(self) -> None:
@@ -437,6 +492,14 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             self._check_head(self._parsed_head())
             if self._closing:
                 return
+        if self.context.outside is not None and (app := self._outside(self.context.outside)) is not None:
+            self._plan = BodyPlan(JSON_LIMIT)
+            self._start_slow(self._plan, app)
+            return
+        if self.context.peers is not None and self.hands_over and (peer := self._peer()) is not None:
+            self._hand_over(peer)
+            return
+        fields = self._fields
         if b"content-length" not in fields and b"transfer-encoding" not in fields:
             return
         length = None
@@ -454,12 +517,20 @@ class RedfishProtocol(asyncio.BufferedProtocol):
                 self._drop()
             return
         if isinstance(plan, Response):
+            self.context.note_unread(fields, self.dialled, request, plan, self.transport)
             self._refuse_and_close(plan)
         elif plan.upload or length is None or length > self.context.limits.fast_body:
             self._plan = plan
             self._start_slow(plan)
         elif not self._waiting:
             self._continue()
+
+    def _outside(self, outside: Outside) -> ASGIApp | None:
+        """What answers the request that is coming in where its path is no BMC's."""
+        path = self._url.partition(b"?")[0].decode("latin-1")
+        if path.startswith(_REDFISH):
+            return None
+        return outside(path if path.startswith("/") else self._origin_form(path))
 
     def _continue(self) -> None:
         """Ask for the body of a fast-lane request if the client waits to be asked. Asking twice does no harm."""
@@ -473,6 +544,8 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self._overhead = -self._chunk
         if self._plan is None:
             self._body += (body,)
+        elif isinstance(self._plan, Errand):
+            self._feed_errand(self._plan, self._plan.framed(body))
         elif self._cycle is not None and not self._cycle.response_complete:
             self._cycle.body += body
             if len(self._cycle.body) > HIGH_WATER_LIMIT:
@@ -485,7 +558,10 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         if self._closing:
             return
         if self._plan is not None:
-            if self._cycle is not None and not self._cycle.response_complete:
+            if isinstance(self._plan, Errand):
+                if self._plan.chunked:
+                    self._feed_errand(self._plan, self._plan.framed(b""))
+            elif self._cycle is not None and not self._cycle.response_complete:
                 self._cycle.more_body = False
                 self._cycle.message_event.set()
             return
@@ -552,12 +628,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         line = max(data.rfind(b"\n"), data.rfind(self._url) + len(self._url))
         return self._parsed_head() + len(data) - line
 
-    def _remember(self, head: Head) -> None:
+    def _remember(self, head: Head, peer: Peer | None = None) -> None:
         """Keep the header block that was just parsed, if it stands alone in what was received."""
         data = self._received
         end = data.find(b" HTTP/1.1\r\n", 4)
         if data.startswith(b"GET ") and end > 0 and data.endswith(b"\r\n\r\n") and data.count(b"\r\n\r\n") == 1:
-            self.context.remember(data[end + 11 :], Known(head, self._fields))
+            version = -1 if peer is None else self.context.fleet.version
+            self.context.remember(data[end + 11 :], Known(head, self._fields, peer, version))
 
     def _check_head(self, size: int) -> None:
         if len(self._url) > self.context.limits.target:
@@ -583,6 +660,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         except Dropped:
             self._drop()
             return
+        context.note(bmc, request, response, self.transport)
         if waits:
             self._owe(bmc, response, request.method, pending.keep_alive)
             return
@@ -607,8 +685,12 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             elif self._queue or self._in_message:
                 # Not at once: this may be running inside of _drain.
                 asyncio.get_running_loop().call_soon(self._drain)
+            self.answered()
 
         self.send(outgoing, bmc, response, method, over)
+
+    def answered(self) -> None:
+        """An answer that was not simply written is complete."""
 
     def send(
         self, outgoing: Outgoing, bmc: Bmc | None, response: Response, method: str, over: Callable[[], None]
@@ -709,7 +791,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self._closing = True
         self.transport.close()
 
-    def _enqueue(self, waiting: Pending | Cycle) -> None:
+    def _enqueue(self, waiting: Pending | Cycle | Errand) -> None:
         if self._queue is None:
             self._queue = deque()
         self._queue.append(waiting)
@@ -724,11 +806,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             waiting = self._queue.popleft()
             if isinstance(waiting, Cycle):
                 self._start(waiting)
+            elif isinstance(waiting, Errand):
+                self._run(waiting)
             else:
                 self._answer(waiting)
         if self._queue or self._write_paused or self.transport.is_closing():
             return
-        if self._flow is not None:
+        if self._flow is not None and not (isinstance(self._active, Relay) and self._active.held):
             self._flow.resume_reading()
         if self._active is None and self._in_message and not self._in_head and not self._closing:
             self._began = self.last_active = self.context.clock.now().mono
@@ -736,7 +820,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
 
     # slow lane
 
-    def _start_slow(self, plan: BodyPlan) -> None:
+    def _start_slow(self, plan: BodyPlan, outside: ASGIApp | None = None) -> None:
         self._overhead = -self._chunk
         request = self._request(b"", head_of(self._fields))
         version = self._parser.get_http_version()
@@ -762,13 +846,13 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             logger=_log,
             access_logger=_log,
             access_log=False,
-            default_headers=[],
+            default_headers=[] if outside is None else [_date_field(self.context)],
             message_event=asyncio.Event(),
             expect_100_continue=self._fields.get(b"expect", b"").lower() == b"100-continue",
             keep_alive=self._goes_on(),
             on_response=self.on_response_complete,
         )
-        cycle.plan, cycle.protocol = plan, self
+        cycle.plan, cycle.protocol, cycle.outside = plan, self, outside
         scope["state"]["cycle"] = cycle
         if self._waiting:
             self._enqueue(cycle)
@@ -791,5 +875,114 @@ class RedfishProtocol(asyncio.BufferedProtocol):
         self.last_active = self.context.clock.now().mono
         if cycle.keep_alive:
             self._drain()
+            self.answered()
         else:
             self._end(cycle.sent, cycle.more_body)
+
+    # other shards
+
+    def _peer(self) -> Peer | None:
+        """The other shard that has the BMC of the request that is coming in."""
+        if not self._url.startswith(b"/"):
+            self._url = self._origin_form(self._url.decode("latin-1")).encode("latin-1")
+        return self.context.peer(self._fields, self.dialled)
+
+    def _hand_over(self, peer: Peer) -> None:
+        """The request whose head is complete is for another shard."""
+        self._overhead = -self._chunk
+        fields, method, keep_alive = self._fields, self._parser.get_method(), self._goes_on()
+        chunked = b"transfer-encoding" in fields
+        errand = self._plan = Errand(peer, request_head(method, self._url, fields, keep_alive), chunked)
+        if method == b"GET" and keep_alive and not chunked and b"content-length" not in fields:
+            head = head_of(fields)
+            if head.plain:
+                self._remember(head, peer)
+        if self._waiting:
+            self._enqueue(errand)
+        else:
+            self._run(errand)
+
+    def _hand_over_known(self, peer: Peer, line: bytes, data: bytes) -> bool:
+        """Hand over a GET whose header block is known. False where that needs more than a look."""
+        if not self.hands_over or len(line) > self.context.limits.target or _PLAIN_GET.fullmatch(line) is None:
+            return False
+        if self.context.outside is not None and not line.startswith(b"GET /redfish/"):
+            return False
+        relay = self._relay(peer)
+        if relay is None:
+            return False
+        self.last_active = self.context.clock.now().mono
+        self.context.metrics.forwarded += 1
+        self._active = relay
+        relay.begin(data)
+        return True
+
+    def _relay(self, peer: Peer) -> Relay | None:
+        """The way to another shard, None when that is not there."""
+        if self._relays is None:
+            self._relays = {}
+        relay = self._relays.get(peer)
+        if relay is None:
+            info = self.transport.get_extra_info
+            client, port = (*(info("peername") or ()), "", 0)[:2]
+            dialled_port = (info("sockname") or ("", 0))[1]
+            relay = peer.open(self, Caller(self.dialled, dialled_port, (client, port), bool(info("sslcontext"))))
+            if relay is not None:
+                self._relays[peer] = relay
+        return relay
+
+    def _run(self, errand: Errand) -> None:
+        """It is the turn of a request for another shard. Where that is not there, so is nobody for the client."""
+        relay = errand.relay = self._relay(errand.peer)
+        if relay is None:
+            self._drop()
+            return
+        self._active = relay
+        self.last_active = self.context.clock.now().mono
+        self.context.metrics.forwarded += 1
+        relay.begin(bytes(errand.data))
+        errand.data.clear()
+
+    def _feed_errand(self, errand: Errand, data: bytes) -> None:
+        if errand.relay is not None:
+            if errand.relay is self._active:
+                errand.relay.feed(data)
+            return
+        errand.data += data
+        if len(errand.data) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+
+    def _abandon(self, errand: Errand, error: RedfishError) -> None:
+        """Refuse a request for another shard, which may have half of it already."""
+        if errand.relay is None:
+            cast(deque[Pending | Cycle | Errand], self._queue).remove(errand)
+        elif errand.relay is self._active:
+            self._active = None
+            cast(dict[Peer, Relay], self._relays).pop(errand.peer).cancel()
+            if errand.relay.answered:
+                self._drop()
+        self._refuse_and_close(error_response(error))
+
+    def relay_done(self, relay: Relay) -> None:
+        """The answer of another shard is complete; what waited goes on."""
+        self._active = None
+        self.last_active = self.context.clock.now().mono
+        if relay.stopping:
+            self._closing = True
+            self.transport.close()
+        elif self._queue or self._in_message or self._flow is not None:
+            self._drain()
+
+    def relay_closed(self, relay: Relay) -> None:
+        """Another shard ends the connection, or is gone itself. That matters only while it owes an answer."""
+        if self._relays is not None:
+            self._relays.pop(relay.peer, None)
+        if relay is self._active:
+            self._active = None
+            self._closing = True
+            self.transport.close()
+
+    def relay_ready(self) -> None:
+        """Another shard takes more of the body."""
+        if not self._write_paused and len(self._queue or ()) < _MOST_WAITING:
+            self.flow.resume_reading()

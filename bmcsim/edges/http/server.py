@@ -9,8 +9,8 @@ import resource
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -64,9 +64,26 @@ class Listener:
         await self.server.shutdown([self._socket])
 
 
-def redfish_listener(context: Context, sock: socket.socket, tls: Served | None) -> Listener:
-    """The Redfish port: fast lane, and its slow lane behind it."""
-    shared = Listening(RedfishApp(context), set(), set(), memoryview(bytearray(_READ_BUFFER)))
+class Service(Protocol):
+    """Something that serves between its start and its stop."""
+
+    async def start(self) -> None:
+        """Take in requests from now on."""
+
+    async def stop(self) -> None:
+        """Take in no more, and return when what was taken in is done with."""
+
+
+def listening(context: Context) -> Listening:
+    """What the connections of a Redfish port share."""
+    return Listening(RedfishApp(context), set(), set(), memoryview(bytearray(_READ_BUFFER)))
+
+
+def redfish_listener(
+    context: Context, sock: socket.socket, tls: Served | None, shared: Listening | None = None
+) -> Listener:
+    """The Redfish port: fast lane, and its slow lane behind it. shared: with connections that come another way."""
+    shared = shared or listening(context)
 
     def protocol(*, server_state: ServerState, **_others: Any) -> Gate | RedfishProtocol:
         server_state.connections, server_state.tasks = shared.connections, shared.tasks
@@ -75,6 +92,27 @@ def redfish_listener(context: Context, sock: socket.socket, tls: Served | None) 
 
     # Without TLS as far as uvicorn knows: the gate comes before it.
     return Listener(shared.app, sock, None, protocol)
+
+
+class Departures:
+    """Ends connections to addresses that BMCs have no more, before the next request comes: another BMC may get the
+    address, and would be taken for the first one."""
+
+    def __init__(self, shared: Listening, soon: Callable[[Callable[[], None]], object]) -> None:
+        """soon: the loop's call_soon."""
+        self._shared, self._soon = shared, soon
+        self._left: set[str] = set()
+
+    def left(self, address: str) -> None:
+        """A BMC is not there any more."""
+        if not self._left:
+            self._soon(self._end)
+        self._left.add(address)
+
+    def _end(self) -> None:
+        left, self._left = self._left, set()
+        for connection in [one for one in self._shared.connections if one.dialled in left]:
+            connection.shutdown()
 
 
 def admin_listener(app: ASGIApp, sock: socket.socket) -> Listener:
@@ -144,7 +182,7 @@ def _malloc_trim() -> Callable[[], object]:
 
 
 async def run(
-    listeners: list[Listener], housekeeper: Housekeeper, build: Callable[[], Coroutine[Any, Any, None]]
+    listeners: Sequence[Service], housekeeper: Housekeeper, build: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
     """Listen first, build after, serve until SIGINT or SIGTERM. What `build` raises ends the process."""
     stop = asyncio.Event()

@@ -43,7 +43,7 @@ class Streaming:
         self._bmc, self._chunked, self._over = bmc, chunked, over
         self._last = moment.mono
         self.paused = False
-        _close_if_stalled(transport, stalled_seconds)
+        close_if_stalled(transport, stalled_seconds)
         self._stream = bmc.open_stream(wish, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", moment)
         self._stream.woken, self._stream.ended = self.flush, self.end
 
@@ -88,7 +88,7 @@ class Streaming:
         self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
 
-def _close_if_stalled(transport: asyncio.Transport, seconds: float) -> None:
+def close_if_stalled(transport: asyncio.Transport, seconds: float) -> None:
     """Have the system end the connection of a client that takes nothing, dead or alive (RFC 5482): the little that a
     stream sends may fit its buffers, so that nobody else would see it."""
     sock = transport.get_extra_info("socket")

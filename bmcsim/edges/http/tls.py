@@ -1,7 +1,6 @@
 """The TLS side of the Redfish port: an ECDSA P-256 certificate, made at first start (DSP0266 13.1), or given files.
 
-Files may change while they are served: written anew, renamed, or behind a symbolic link that is moved, as Kubernetes
-does it. Whoever ticks once a second calls `Served.poll`.
+Files may change while they are served. Whoever ticks once a second calls `Served.poll`.
 """
 
 import logging
@@ -11,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
+from bmcsim.edges.files import Seen, look
 from bmcsim.edges.http.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -18,8 +18,6 @@ log = logging.getLogger(__name__)
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 MAX_FILE = 1024 * 1024
 """Bytes of a certificate chain or key."""
-
-_Seen = tuple[tuple[int, int, int, int], ...]
 
 
 class TlsError(Exception):
@@ -125,7 +123,7 @@ class Served:
     pair that does not match, and would go on to offer a former certificate whose key is of another kind.
     """
 
-    def __init__(self, context: ssl.SSLContext, files: tuple[Path, Path] | None = None, seen: _Seen = ()) -> None:
+    def __init__(self, context: ssl.SSLContext, files: tuple[Path, Path] | None = None, seen: Seen = ()) -> None:
         self.context = context
         self._files, self._seen = files, seen
 
@@ -133,19 +131,19 @@ class Served:
     def of_files(cls, certificate: Path, key: Path) -> "Served":
         """Raises TlsError."""
         # Looked at first: what changes while it is read will be read again.
-        seen = _look((certificate, key))
+        seen = look((certificate, key))
         return cls(server_context(certificate, key), (certificate, key), seen)
 
     def poll(self, metrics: Metrics) -> None:
         """Read the files again if they have changed since they were last read."""
-        if self._files is not None and _look(self._files) != self._seen:
+        if self._files is not None and look(self._files) != self._seen:
             self.reload(metrics)
 
     def reload(self, metrics: Metrics) -> None:
         """Read the files again. A pair that cannot be used is refused, and the present one stays."""
         if self._files is None:
             return
-        self._seen = _look(self._files)
+        self._seen = look(self._files)
         try:
             self.context = server_context(*self._files)
         except TlsError as error:
@@ -154,12 +152,3 @@ class Served:
         else:
             metrics.tls_reloads += 1
             log.info("new connections get the certificate that %s has now", self._files[0])
-
-
-def _look(files: tuple[Path, Path]) -> _Seen:
-    """What tells the present content of files from a former one; () where one is not there."""
-    try:
-        facts = [path.stat() for path in files]
-    except OSError:
-        return ()
-    return tuple([(one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) for one in facts])

@@ -117,7 +117,7 @@ class Responder:
     def _answer(self, bmc: Bmc, search: Search, to: Address, moment: Moment) -> bool:
         """Let one BMC answer, or not. Whether it had its turn."""
         facts = bmc.network_service("SSDP")
-        if facts.get("ProtocolEnabled") is not True or bmc.state.service is not bmc_reset.Service.UP:
+        if facts.get("ProtocolEnabled") is not True or bmc.state.service is not bmc_reset.Service.UP or not bmc.address:
             return True
         service = self._service(bmc, moment)
         if service is None or service.minor < search.minor:

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from bmcsim.cli import main
 from bmcsim.tree import library
+from tests.leasing import BY_RELAY
 
 
 def run(*arguments: str) -> Result:
@@ -27,6 +28,16 @@ def test_the_list_tells_which_bmc_is_where(tmp_path: Path) -> None:
         ["b-0", "host", "127.64.0.6"],
     ]
     assert len({row[3] for row in rows}) == len({row[4] for row in rows}) == 5
+
+
+def test_the_list_has_no_address_where_it_is_leased_or_where_the_pool_has_none_left(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    machines = "[machines.a]\nhost_count = 7\n"
+    file.write_text(BY_RELAY + machines)
+    assert {line.split("\t")[2] for line in run("fleet", "list", str(file)).output.splitlines()} == {"-"}
+    file.write_text("dhcp = { type = 'pool', prefix = '10.0.0.0/29', exhaustion = 'serve' }\n" + machines)
+    shown = [line.split("\t")[2] for line in run("fleet", "list", str(file)).output.splitlines()]
+    assert shown == [*[f"10.0.0.{n}" for n in range(2, 7)], "-", "-"]
 
 
 def test_the_list_of_no_file_is_the_default_fleet() -> None:

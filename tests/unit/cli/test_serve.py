@@ -7,9 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from bmcsim.cli import main
-from bmcsim.cli.serve import _credential, _credentials
+from bmcsim.cli.serve import _Banner, _credential, _credentials
+from bmcsim.edges.http import forwarding
+from bmcsim.edges.http.listen import parse_listen
 from bmcsim.fleet.registry import Fleet
 from tests.conftest import make_client
+from tests.leasing import HOSTS, DhcpServer, Site
 
 
 def test_a_port_that_is_taken_names_the_option_that_chooses_another() -> None:
@@ -23,6 +26,36 @@ def test_a_port_that_is_taken_names_the_option_that_chooses_another() -> None:
     assert "choose another with --admin" in admin.output
     assert "choose another with --listen" in redfish.output
     assert (admin.exit_code, redfish.exit_code) == (1, 1)
+
+
+def test_a_fleet_that_leases_its_addresses_is_not_served_in_shards(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(HOSTS)
+    for option in ("--shards=2", "--shard=1/2"):
+        result = CliRunner().invoke(main, ["serve", str(file), option, "--admin", "off"])
+        assert result.exit_code == 1
+        assert "dhcp.type: a fleet that leases its addresses is served by one process" in result.output
+
+
+def test_an_address_that_the_relay_cannot_have_is_an_error_with_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(HOSTS.replace("10.0.0.2:67", "192.0.2.1:6767"))
+    result = CliRunner().invoke(main, ["serve", str(file), "--admin", "off", "--listen", "127.0.0.1:0"])
+    assert (result.exit_code, "dhcp.listen_address 192.0.2.1:6767: " in result.output) == (1, True), result.output
+
+
+def test_the_banner_says_how_many_have_an_address_and_when_all_have(capsys: pytest.CaptureFixture[str]) -> None:
+    site = Site(HOSTS, DhcpServer([f"127.70.0.{n}" for n in range(1, 20)]))
+    banner = _Banner(site.fleet, parse_listen("127.0.0.0/8:1266"), 1266, True, 0.0, None)
+    banner.say()
+    said = capsys.readouterr().out
+    assert ("6 BMCs ready after" in said, "0 of them with an address, port 1266" in said) == (True, True)
+    assert "Try" not in said
+    site.leases.tell_complete(banner.say_complete)
+    site.answer()
+    said = capsys.readouterr().out
+    assert "all 6 BMCs have an address after" in said
+    assert f"Try: curl -k https://{site.addresses['a-0']}:1266/redfish/v1/" in said
 
 
 def test_the_banner_tells_the_password_that_works() -> None:
@@ -134,9 +167,22 @@ def test_all_parts_and_one_of_them_exclude_each_other() -> None:
     assert "leave one of the two out" in started.output
 
 
-def test_shards_need_more_than_one_address_and_room_for_their_admin_ports() -> None:
+def test_peers_are_for_a_part_that_is_started_alone(tmp_path: Path) -> None:
+    for shards in ([], ["--shards", "2"]):
+        started = CliRunner().invoke(main, ["serve", "--hosts", "4", "--peers", str(tmp_path), *shards])
+        assert (started.exit_code, "add --shard I/N" in started.output) == (2, True)
+
+
+def test_a_place_of_peers_that_cannot_be_one_is_named(tmp_path: Path) -> None:
+    command = ["serve", "--hosts", "4", "--no-tls", "--shard", "1/2", "--peers"]
+    started = CliRunner().invoke(main, [*command, str(tmp_path / ("x" * 120))])
+    assert (started.exit_code, "path too long; --peers must be a directory" in started.output) == (1, True)
+    with forwarding.open_named(tmp_path / "shard-1-of-2.sock"):
+        taken = CliRunner().invoke(main, [*command, str(tmp_path)])
+    assert (taken.exit_code, "shard-1-of-2.sock: another process serves this shard" in taken.output) == (1, True)
+
+
+def test_shards_need_room_for_their_admin_ports() -> None:
     command = ["serve", "--hosts", "4", "--no-tls", "--shards", "2"]
-    alone = CliRunner().invoke(main, [*command, "--listen", "127.0.0.1:0", "--admin", "off"])
-    assert (alone.exit_code, "is one address, and shards are told apart" in alone.output) == (1, True)
     last = CliRunner().invoke(main, [*command, "--listen", "127.0.0.0/8:0", "--admin", "127.0.0.1:65535"])
     assert (last.exit_code, "2 shards have as many admin ports from 65535 on" in last.output) == (2, True)

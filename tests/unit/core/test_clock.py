@@ -115,3 +115,47 @@ def test_no_time_line_ever_runs_backwards(scale: float, moves: list[tuple[str, f
 )
 def test_how_long_hardware_takes_in_the_real_world(scale: float, hardware: float, real: float) -> None:
     assert Moment(0.0, 0.0, scale=scale).real_seconds(hardware) == real
+
+
+# another speed
+
+
+@given(st.lists(st.tuples(SECONDS, st.sampled_from([0.0, 0.1, 1.0, 60.0, 1e6])), max_size=8), SECONDS)
+def test_another_speed_counts_from_now_on_and_is_no_jump(stretches: list[tuple[float, float]], skipped: float) -> None:
+    clock = ManualClock(scale=2.0)
+    clock.skip(skipped)
+    expected, scale = skipped, 2.0
+    for seconds, following in stretches:
+        clock.advance(seconds)
+        expected += seconds * scale
+        before = clock.now()
+        clock.rescale(following)
+        scale = following
+        after = clock.now()
+        assert (after.hardware, after.mono, after.wall) == (before.hardware, before.mono, before.wall)
+        assert after.scale == following
+        assert after.hardware == pytest.approx(expected)
+
+
+def test_the_system_clock_changes_its_speed_without_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.1]
+    monkeypatch.setattr(core_clock, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: 0.0))
+    clock = SystemClock(3.0)
+    clock.skip(0.7)
+    now[0] += 12.34
+    before = clock.now().hardware
+    clock.rescale(60.0)
+    assert clock.now().hardware == before == pytest.approx(0.7 + 3 * 12.34)
+    now[0] += 2
+    assert clock.now().hardware == pytest.approx(before + 120)
+    clock.rescale(0.0)
+    stands = clock.now().hardware
+    now[0] += 1000
+    assert clock.now().hardware == stands
+
+
+@pytest.mark.parametrize("clock", [ManualClock(), SystemClock()])
+def test_time_does_not_get_a_negative_speed(clock: ManualClock | SystemClock) -> None:
+    with pytest.raises(ValueError, match="negative"):
+        clock.rescale(-1.0)
+    assert clock.now().scale == 1.0

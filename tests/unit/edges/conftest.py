@@ -1,7 +1,7 @@
 """A real Redfish listener on loopback, with two BMCs, spoken to byte by byte."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,7 +10,8 @@ import uvloop
 from bmcsim.core.clock import ManualClock
 from bmcsim.edges.http.context import Context, Limits
 from bmcsim.edges.http.listen import open_socket, parse_listen
-from bmcsim.edges.http.server import Listener, redfish_listener
+from bmcsim.edges.http.protocol import Listening
+from bmcsim.edges.http.server import Listener, listening, redfish_listener
 from bmcsim.edges.http.tls import Served
 from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.registry import Fleet
@@ -24,8 +25,8 @@ SYSTEM = "/redfish/v1/Systems/Bluefield"
 class Server:
     """The listener, its fleet and its port."""
 
-    def __init__(self, context: Context, listener: Listener, clock: ManualClock, port: int) -> None:
-        self.context, self.listener, self.clock, self.port = context, listener, clock, port
+    def __init__(self, context: Context, listener: Listener, clock: ManualClock, port: int, shared: Listening) -> None:
+        self.context, self.listener, self.clock, self.port, self.shared = context, listener, clock, port, shared
         self.opened: list[Connection] = []
 
     async def connect(self, address: str = FIRST) -> "Connection":
@@ -114,22 +115,23 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 
 @asynccontextmanager
-async def serving(served_tls: Served | None) -> AsyncIterator[Server]:
+async def serving(served_tls: Served | None, addresses: Sequence[str] = (FIRST, SECOND)) -> AsyncIterator[Server]:
     """A listener on an ephemeral port of all of 127.0.0.0/8."""
     clock = ManualClock()
     fleet = Fleet()
-    for index, address in enumerate((FIRST, SECOND)):
-        bmc = make_client("bluefield3", index=index).bmc
+    for address in addresses:
+        bmc = make_client("bluefield3", index=(FIRST, SECOND).index(address)).bmc
         bmc.address = address
         fleet.add(bmc)
     fleet.ready = True
     listen = parse_listen("127.0.0.0/8:0")
     sock, _ = open_socket(listen)
     context = Context(fleet, Driver(clock), clock, Limits(linger_seconds=0.1), listen.network)
-    listener = redfish_listener(context, sock, served_tls)
+    shared = listening(context)
+    listener = redfish_listener(context, sock, served_tls, shared)
     port = sock.getsockname()[1]
     await listener.start()
-    made = Server(context, listener, clock, port)
+    made = Server(context, listener, clock, port, shared)
     yield made
     for connection in made.opened:
         connection.writer.transport.abort()

@@ -53,31 +53,27 @@ def test_a_taken_port_is_named() -> None:
     first.close()
 
 
-LOWEST, SECOND, THIRD = ("127.64.0.2", "127.64.0.10", "127.64.1.0")
+LOWEST, SECOND, THIRD, LAST = ("127.64.0.2", "127.64.0.10", "127.64.1.0", "127.64.1.9")
 
 
 @pytest.mark.parametrize("where", ["127.0.0.0/8:0", "0.0.0.0:0", "[::]:0"])
 def test_the_dialled_address_chooses_among_the_sockets_of_a_port(where: str) -> None:
-    socks = open_sockets(parse_listen(where), [int(IPv4Address(one)) for one in (LOWEST, SECOND, THIRD)])
+    starts = [int(IPv4Address(one)) for one in (LOWEST, SECOND, THIRD)]
+    socks = open_sockets(parse_listen(where), starts, int(IPv4Address(LAST)))
     port = socks[0].getsockname()[1]
     reached: dict[str, set[int]] = {}
-    for address in ("127.0.0.1", LOWEST, "127.64.0.9", SECOND, "127.64.0.255", THIRD, "127.200.0.1") * 3:
+    for address in (LOWEST, "127.64.0.9", SECOND, "127.64.0.255", THIRD, LAST) * 3 + ("127.0.0.1", "127.64.1.10") * 40:
         with socket.create_connection((address, port)):
             (ready,), _, _ = select.select(socks, [], [], 5)
             ready.accept()[0].close()
             reached.setdefault(address, set()).add(socks.index(ready))
-    assert list(reached.values()) == [{0}, {0}, {0}, {1}, {1}, {2}, {2}]
+    assert list(reached.values()) == [{0}, {0}, {1}, {1}, {2}, {2}, {0, 1, 2}, {0, 1, 2}]
     listen = Listen(parse_listen(where).network, port)
-    for joining in (lambda: open_socket(listen), lambda: open_sockets(listen, [1, 2])):
+    for joining in (lambda: open_socket(listen), lambda: open_sockets(listen, [1, 2], 2)):
         with pytest.raises(ListenError, match="already in use"):
             joining()
     for sock in socks:
         sock.close()
-
-
-def test_one_address_cannot_be_shared_by_the_address_that_is_dialled() -> None:
-    with pytest.raises(ListenError, match=r"127\.0\.0\.1:0 is one address.*--shard I/N"):
-        open_sockets(parse_listen("127.0.0.1:0"), [1, 2])
 
 
 def test_a_certificate_is_made_once_and_kept_private(tmp_path: Path) -> None:

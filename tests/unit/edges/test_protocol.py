@@ -364,6 +364,35 @@ async def test_while_the_fleet_is_built_an_unknown_bmc_closes_and_later_is_404(s
     assert "192.0.2.99" in orjson.loads(answer.body)["error"]["message"]
 
 
+async def test_an_address_that_moved_reaches_its_new_owner_only_and_one_that_was_left_nobody(server: Server) -> None:
+    fleet = server.context.fleet
+    fleet.leased = True
+    one, other = fleet.by_address(FIRST), fleet.by_address(SECOND)
+    assert one is not None
+    assert other is not None
+    connection = await server.connect()
+
+    async def serial() -> str:
+        connection.writer.write(get(SYSTEM, f"Forwarded: host={FIRST}", host="proxy.example"))
+        return str(orjson.loads((await connection.answer()).body)["SerialNumber"])
+
+    before = [await serial() for _ in range(3)]
+    fleet.unbind(one)
+    fleet.bind(other, FIRST)
+    after = [await serial() for _ in range(3)]
+    assert len(set(before)) == len(set(after)) == len({before[0], after[0]}) - 1 == 1
+    fleet.unbind(other)
+    connection.writer.write(get(SYSTEM, f"Forwarded: host={FIRST}", host="proxy.example"))
+    assert await connection.closed()
+    fleet.bind(one, "127.0.0.77")
+    fleet.bind(other, "127.0.0.78")
+    # All have an address again: one that was left is still nobody's, and one that never was is 404.
+    proxy = "127.0.0.1"
+    assert await server.exchange(get(SYSTEM, f"Forwarded: host={SECOND}", CLOSE, host=proxy), proxy) == []
+    (answer,) = await server.exchange(get(SYSTEM, "Forwarded: host=192.0.2.99", CLOSE, host=proxy), proxy)
+    assert answer.status == 404
+
+
 async def test_idle_connections_are_closed_and_slow_heads_are_408(server: Server) -> None:
     idle, slow, fresh = await server.connect(), await server.connect(), await server.connect()
     idle.writer.write(get(SYSTEM))

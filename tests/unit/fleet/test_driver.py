@@ -240,6 +240,43 @@ def test_a_skip_backwards_is_refused() -> None:
     assert bench.clock.now() == before
 
 
+def test_only_so_many_timers_fire_in_one_turn() -> None:
+    bench = Bench(count=5)
+    for index in range(5):
+        bench.reset(index)
+    bench.clock.advance(90)
+    before = len(bench.woken)
+    assert [bench.driver.run_due(2) for _ in range(4)] == [2, 2, 1, 0]
+    # What is left asks for a turn at once.
+    assert bench.woken[before:] == [(90.0, 0.0), (90.0, 0.0)]
+
+
+def test_a_skip_in_steps_lets_others_do_something_in_between() -> None:
+    bench = Bench(count=5)
+    for index in range(4):
+        bench.reset(index)
+    steps = bench.driver.skipping(1000, 3)
+    assert next(steps) == 3
+    bench.reset(4)
+    assert list(steps) == [1, 1]
+    assert bench.clock.now().hardware == 1000
+    assert {bmc.state.service for bmc in bench.bmcs} == {Service.UP}
+
+
+def test_at_another_speed_a_wish_is_another_one() -> None:
+    bench = Bench()
+    bench.reset()
+    bench.clock.advance(30)
+    bench.driver.rescale(10.0)
+    bench.driver.rescale(0.0)
+    bench.driver.rescale(0.5)
+    assert bench.woken == [(0.0, 90.0), (30.0, 6.0), (30.0, 120.0)]
+    assert bench.driver.next_deadline() == 90.0
+    bench.clock.advance(120)
+    assert bench.driver.run_due() == 1
+    assert bench.driver.next_deadline() is None
+
+
 def test_a_driver_that_is_immediate_leaves_no_timer_waiting() -> None:
     bench = Bench(count=2, immediate=True)
     for index in range(2):

@@ -197,8 +197,8 @@ def test_headers_are_edited_whatever_the_answer() -> None:
 
 def test_cuts_and_drips_need_a_body_that_is_long_enough() -> None:
     some = rules({"Truncate": {"keep": 0.5}}, {"CloseAfter": {"bytes": 50}}, {"Drip": {"bytes_per_second": 9}})
-    assert answered(some, length=100)[1] == Edits((), (), 0.5, 50, 9.0)
-    assert answered(some, length=50)[1] == Edits((), (), 0.5, None, 9.0)
+    assert answered(some, length=100)[1] == Edits((), (), 0.5, 50, 9.0, ("r0", "r1", "r2"))
+    assert answered(some, length=50)[1] == Edits((), (), 0.5, None, 9.0, ("r0", "r2"))
     assert answered(some, length=0)[1] == Edits()
     assert answered(some, "HEAD")[1] == AS_IT_IS
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from bmcsim.redfish.patch import MAX_ITEMS, array_after
 from bmcsim.tree.profile import WritableFacts
 from tests.conftest import Client, message_ids
-from tests.unit.redfish.conftest import MANAGER, dpu_with
+from tests.unit.redfish.conftest import SYSTEM, dpu_with
 from tests.unit.redfish.test_patch import info
 
-INTERFACE = MANAGER + "/EthernetInterfaces/eth0"
+INTERFACE = SYSTEM + "/EthernetInterfaces/oob_net0"
 VARIABLE = WritableFacts("strings")
 FIXED = WritableFacts("strings", length=4)
 RIGID = WritableFacts("strings", length=4, rigid=True)

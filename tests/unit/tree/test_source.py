@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bmcsim.tree.source import MAX_BYTES, MAX_DEPTH, ProfileError, Source, deep_merge
+from bmcsim.tree.source import MAX_BYTES, MAX_DEPTH, MAX_VALUES, ProfileError, Source, deep_merge
 
 
 def source_of(tmp_path: Path, text: str | bytes) -> Source:
@@ -164,3 +164,12 @@ def test_a_number_that_no_json_reader_takes_is_refused_with_its_line(tmp_path: P
     with pytest.raises(ProfileError, match=r"a\.yaml:2: a\S*: must be a number of at most 64 bits"):
         source_of(tmp_path, text.format(number))
     assert source_of(tmp_path, f"a: {2**64 - 1}").data == {"a": 2**64 - 1}
+
+
+def test_what_aliases_stand_for_counts_each_time(tmp_path: Path) -> None:
+    bomb = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+    with pytest.raises(
+        ProfileError, match=f"is one value too many; a file has at most {MAX_VALUES}, aliases written out"
+    ):
+        source_of(tmp_path, bomb)
+    assert source_of(tmp_path, "a: &a {b: 1}\nc: *a\n").data == {"a": {"b": 1}, "c": {"b": 1}}

@@ -1,0 +1,1 @@
+"""The control plane: see and steer a whole fleet, beside what Redfish offers for each BMC."""

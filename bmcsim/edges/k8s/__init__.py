@@ -1,0 +1,1 @@
+"""Kubernetes: keeps one Service for each BMC of all simulators in a namespace."""
