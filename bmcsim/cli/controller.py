@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from bmcsim.cli.logs import FORMATS, LogOptions, configure
 from bmcsim.fleet.converters import duration
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LEVELS = {"debug": "DEBUG", "info": "INFO", "warn": "WARNING", "warning": "WARNING", "error": "ERROR"}
+_LEVELS = {"debug": "debug", "info": "info", "warn": "warning", "warning": "warning", "error": "error"}
 _LEADER_SECONDS = 20.0
 
 
@@ -40,6 +41,14 @@ def _switch(text: str) -> bool:
     if text in ("0", "f", "F", "FALSE", "false", "False"):
         return False
     raise ValueError(f"must be true or false, not {text!r}")
+
+
+def _log_format(text: str) -> str:
+    """Raises ValueError."""
+    found = text.lower() or "text"
+    if found not in FORMATS:
+        raise ValueError(f"must be {' or '.join(FORMATS)}, not {text!r}")
+    return found
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -87,6 +96,7 @@ class _Given(NamedTuple):
     target_selector: dict[str, str]
     insecure_skip_verify: bool
     log_level: str
+    log_format: str
     kubeconfig: str
     source_list_addr: str
     source_list_debounce: float
@@ -127,6 +137,7 @@ _SWITCH = {"is_flag": False, "flag_value": "true", "metavar": "[=true|false]"}
 )
 @_go("--insecure-skip-verify", "INSECURE_SKIP_VERIFY", "false", "Do not verify simulators.", _switch, **_SWITCH)
 @_go("--log-level", "LOG_LEVEL", "info", "debug, info, warn or error.")
+@_go("--log-format", "BMCSIM_LOG_FORMAT", "text", "text or json.", _log_format, metavar="FORMAT")
 @_go("--kubeconfig", "KUBECONFIG", "", "Kubeconfig file, for use outside a cluster.", metavar="FILE")
 @_go(
     "--source-list-addr",
@@ -223,8 +234,7 @@ def controller(ctx: click.Context, /, **flags: Any) -> None:
     from bmcsim.edges.k8s.listeners import ListenError
 
     given = _Given(**flags)
-    level = _LEVELS.get(given.log_level.lower(), "INFO")
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure(LogOptions(given.log_format, _LEVELS.get(given.log_level.lower(), "info")))
     if given.sync_interval <= 0:
         raise click.UsageError("--sync-interval must be longer than 0")
     try:

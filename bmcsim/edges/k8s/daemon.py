@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from enum import IntEnum
+from typing import Any
 
 from bmcsim.edges.k8s.api import Api, ApiError
 from bmcsim.edges.k8s.controller import Controller, NotLeading, Result
@@ -51,14 +52,19 @@ class Daemon:
 
     async def run(self, interval: float, stop: asyncio.Event) -> None:
         """A pass at once, and one every `interval` seconds, until `stop`."""
-        async with self._followed():
+        async with self._followed() as tasks:
             while not stop.is_set():
                 began = time.monotonic()
                 one = asyncio.create_task(self._step())
                 ending = asyncio.create_task(stop.wait())
-                await asyncio.wait([one, ending], return_when=asyncio.FIRST_COMPLETED)
+                awaited: list[asyncio.Future[Any]] = [one, ending, *tasks]
+                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
                 ending.cancel()
                 await _end(one)
+                for task in tasks:
+                    if task.done():
+                        # It should never end: nothing would be up to date any more.
+                        task.result()
                 if not stop.is_set():
                     left = interval - (time.monotonic() - began)
                     await self._wait(max(0.0, left), stop)
@@ -79,15 +85,16 @@ class Daemon:
             return Exit.SETTLED if last.settled else Exit.FAILED
 
     @contextlib.asynccontextmanager
-    async def _followed(self) -> AsyncIterator[None]:
-        tasks = [asyncio.ensure_future(one) for one in self.controller.mirrors()]
+    async def _followed(self) -> AsyncIterator[list[asyncio.Future[None]]]:
+        tasks: list[asyncio.Future[None]] = [asyncio.ensure_future(one) for one in self.controller.mirrors()]
         if self._election is not None:
             tasks.append(asyncio.create_task(self._election.run()))
         try:
-            yield
+            yield tasks
         finally:
             for task in tasks:
-                await _end(task)
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             if self._election is not None:
                 await self._election.release()
 
@@ -95,6 +102,8 @@ class Daemon:
         """Until `stop`, or for so long, or until this one is the leader and was not before."""
         waiting = [asyncio.create_task(stop.wait())]
         if self._election is not None and not self.leading:
+            # Set as of its last attempt, which may be a while ago.
+            self._election.taken.clear()
             waiting.append(asyncio.create_task(self._election.taken.wait()))
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:

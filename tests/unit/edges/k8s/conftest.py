@@ -64,11 +64,11 @@ def api_of(kube: FakeKube, rate: float = 0.0, burst: int = 1) -> Api:
 
 @asynccontextmanager
 async def controller_of(
-    kube: FakeKube, pods: list[FakePod], options: Options = LOCAL, **limits: Any
+    kube: FakeKube, pods: list[FakePod], options: Options = LOCAL, *, follow: bool = True, **limits: Any
 ) -> AsyncIterator[World]:
     api, poller, led = api_of(kube, **limits), Poller(Trust(insecure=True)), [True]
     controller = Controller(api, poller, SourceList(5.0), options, time.monotonic, lambda: led[0])
-    tasks = [asyncio.ensure_future(one) for one in controller.mirrors()]
+    tasks = [asyncio.ensure_future(one) for one in controller.mirrors()] if follow else []
     try:
         yield World(kube, pods, api, controller, led)
     finally:

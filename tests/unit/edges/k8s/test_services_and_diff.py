@@ -179,6 +179,15 @@ CHANGES: list[tuple[str, Any, str]] = [
         lambda one: (one["spec"].pop("externalIPs"), one["spec"].update(clusterIP="10.0.0.1")),
         "recreates",
     ),
+    (
+        "the older layout at another address",
+        lambda one: (
+            one["spec"].pop("externalIPs"),
+            one["spec"].update(clusterIP="10.0.0.77"),
+            one["metadata"]["annotations"].update({ANNOTATIONS[0]: "10.0.0.77"}),
+        ),
+        "recreates",
+    ),
     ("on its way out", lambda one: one["metadata"].update(deletionTimestamp="2026-11-30T00:00:00Z"), ""),
     ("not ours", lambda one: one["metadata"]["labels"].update({MANAGED_BY: "helm"}), "creates"),
 ]
@@ -203,6 +212,10 @@ def test_what_is_not_wanted_is_deleted_but_not_while_somebody_is_missing() -> No
     assert len(todo.deletes) == 1
     todo = plan(cluster.digests(), wanted(device(1, "10.0.0.1")), partial=True)
     assert (todo.deletes, todo.skipped) == ([], 1)
+    for one in cluster.objects.values():
+        one["metadata"]["deletionTimestamp"] = "2026-11-30T00:00:00Z"
+    todo = plan(cluster.digests(), wanted(device(1, "10.0.0.1")))
+    assert (todo.empty, todo.waiting) == (True, 2)
 
 
 def test_what_others_have_is_kept_by_a_patch_and_by_a_recreation() -> None:
