@@ -1,9 +1,15 @@
 """The chart: what it renders is what Kubernetes and bmcsim take, and what they would not take is refused before."""
 
+import base64
 import json
 import re
+import ssl
+import sys
+import threading
 import tomllib
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -26,6 +32,7 @@ from bmcsim.fleet.registry import Fleet
 from bmcsim.tree import racks
 from tests.deploy import goldens, helm
 from tests.deploy.helm import environment, notes, refusal, rendered, template, values_file
+from tests.serving import free_port, started
 
 KUBERNETES = ("1.29", "1.35")
 FOREIGN = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
@@ -270,6 +277,91 @@ def test_numbers_of_values_files_stay_whole(tmp_path: Path) -> None:
     assert fleet_of(objects.fleet("a"), tmp_path).host_count == 100_000
 
 
+class Cluster(BaseHTTPRequestHandler):
+    """As much of an API server as Helm asks when it looks a Secret up."""
+
+    document = ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        names = {"nico-site-credentials": "secrets"} if self.document else {}
+        answers: dict[str, Any] = {
+            "/version": {"major": "1", "minor": "35", "gitVersion": "v1.35.0"},
+            "/api": {"kind": "APIVersions", "versions": ["v1"]},
+            "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+            "/api/v1": {
+                "kind": "APIResourceList",
+                "groupVersion": "v1",
+                "resources": [{"name": "secrets", "kind": "Secret", "namespaced": True, "verbs": ["get"]}],
+            },
+            **{
+                f"/api/v1/namespaces/nico-system/{plural}/{name}": {
+                    "kind": "Secret",
+                    "apiVersion": "v1",
+                    "metadata": {"name": name, "namespace": "nico-system"},
+                    "data": {"credentials.yaml": base64.b64encode(self.document.encode()).decode()},
+                }
+                for name, plural in names.items()
+            },
+        }
+        missing = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+        body = json.dumps(answers.get(path, missing)).encode()
+        self.send_response(200 if path in answers else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def in_cluster(tmp_path: Path) -> Iterator[Callable[[str], list[str]]]:
+    """Arguments for a cluster whose site credentials are this document, '' for none."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Cluster) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        kubeconfig = tmp_path / "kubeconfig"
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        context = {"name": "c", "context": {"cluster": "c", "user": ""}}
+        kubeconfig.write_text(yaml.safe_dump({"clusters": [cluster], "contexts": [context], "current-context": "c"}))
+
+        def arguments(document: str) -> list[str]:
+            Cluster.document = document
+            return ["--dry-run=server", "--kubeconfig", str(kubeconfig)]
+
+        yield arguments
+        server.shutdown()
+
+
+def test_the_sites_root_password_is_looked_up(in_cluster: Callable[[str], list[str]]) -> None:
+    site_root = in_cluster("bmc_site_wide_root: {username: root, password: Site-Root-1}\n")
+    secret = rendered(*site_root).one("Secret", "-bmc-passwords")
+    assert {kind: base64.b64decode(value) for kind, value in secret["data"].items()} == {
+        "host": b"Site-Root-1",
+        "dpu": b"Site-Root-1",
+    }
+    own = rendered(*site_root, "--set", "machineATron.dpuBmcPassword=Own-1").one("Secret", "-bmc-passwords")
+    assert [base64.b64decode(own["data"][kind]) for kind in ("host", "dpu")] == [b"Site-Root-1", b"Own-1"]
+    assert not rendered(*site_root, "--set", "machineATron.siteCredentialsSecret.name=").of("Secret")
+    assert not rendered(*in_cluster("")).of("Secret")
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("bmc_site_wide_root: {password: 12345}", "bmc_site_wide_root.password must be a text"),
+        ("a: [", "Secret nico-system/nico-site-credentials, key credentials.yaml: is not YAML"),
+    ],
+)
+def test_site_credentials_that_are_wrong_are_refused(
+    document: str, said: str, in_cluster: Callable[[str], list[str]]
+) -> None:
+    said_by_helm = refusal(*in_cluster(document))
+    assert said in said_by_helm
+    assert "12345" not in said_by_helm
+
+
 # modes
 
 
@@ -309,7 +401,7 @@ def test_the_controller_has_its_arguments_and_no_more_rights_than_it_needs() -> 
     assert {argument.partition("=")[0] for argument in arguments} <= known
     rules = objects.one("Role")["rules"]
     assert {(*rule["apiGroups"], *rule["resources"]): set(rule["verbs"]) for rule in rules} == {
-        ("", "services"): {"get", "list", "watch", "create", "update", "patch", "delete"},
+        ("", "services"): {"get", "list", "watch", "create", "patch", "delete"},
         ("apps", "deployments", "statefulsets"): {"get"},
         ("coordination.k8s.io", "leases"): {"get", "create", "update"},
     }
@@ -424,6 +516,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {**CONTROLLER, **POOLS, **TWO, "dhcpRelay": {"baseIP": "10.96.0.255", "serverAddress": "10.0.0.1:67"}},
         "dhcpRelay.baseIP: 10.96.0.255 plus",
     ),
+    ({"dhcpRelay": {"baseIP": "10.96.0.10"}}, "dhcpRelay.serverAddress: is missing"),
     ({"mat-k8s-controller": {"gateway": {"enabled": True}}}, "/mat-k8s-controller/gateway/enabled"),
     ({"nico-site-health-probe": {"enabled": True}}, "/nico-site-health-probe/enabled"),
     ({"imagePullSecret": {"create": True}}, "imagePullSecret.dockerconfigjson: is missing"),
@@ -483,7 +576,13 @@ def site() -> dict[str, Any]:
 
 
 def test_the_site_has_what_the_simulated_fleet_needs() -> None:
+    core = yaml.safe_load((helm.VALUES / "nico-core-simulation.yaml").read_text())["nico-api"]
+    secret = yaml.safe_load((helm.CHART / "values.yaml").read_text())["machineATron"]["siteCredentialsSecret"]
+    assert core["credentials"]["file"]["existingSecret"] == {"name": secret["name"], "key": secret["key"]}
     tables = site()
+    assert tables["site_explorer"]["explorations_per_run"] == 360
+    assert tables["max_database_connections"] == 900
+    assert tables["machine_state_controller"]["controller"]["max_concurrency"] == 80
     assert tables["allow_insecure_discovery"] is True
     assert "bmc_proxy" not in tables["site_explorer"]
     networks = {name: ip_network(table["prefix"]) for name, table in tables["networks"].items()}
@@ -519,3 +618,30 @@ def test_compose_serves_as_the_image_does() -> None:
     serve.make_context("serve", arguments[1:])
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
     assert service["read_only"] and service["cap_drop"] == ["ALL"]
+
+
+# what the pod runs
+
+
+@pytest.mark.system
+def test_what_the_pod_runs_serves(tmp_path: Path) -> None:
+    """The arguments and variables of the container, with ports of this machine."""
+    objects = rendered(*goldens.CASES["shards"])
+    container = objects.container("-big-s2")
+    fleet, port, admin = tmp_path / "mat.toml", free_port(), free_port()
+    fleet.write_text(objects.fleet("big"))
+    arguments = [str(fleet) if one == "/app/mat.toml" else one for one in container["args"]]
+    given = environment(container)
+    given |= {"BMCSIM_SERVE_LISTEN": f"127.0.0.1:{port}", "BMCSIM_SERVE_ADMIN": f"127.0.0.1:{admin}"}
+    command = [sys.executable, "-m", "bmcsim", *arguments]
+    with started(tmp_path / "output", command, port, admin, **given) as process:
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{admin}{container[probe]['httpGet']['path']}") as response:
+                assert response.status == 200
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        status = f"https://127.0.0.1:{port}/machines/status"
+        with urllib.request.urlopen(status, timeout=20, context=context) as response:
+            machines = json.loads(response.read())["machines"]
+        assert len(machines) == pytest.approx(1000 / 3, abs=1)
+        assert process.stop() == 0

@@ -268,6 +268,9 @@ Takes root, pod (as in bmcsim.pods) and key, macAddressPool or hwMacAddressRange
 {{- if and (eq $type "api") (not .Values.machineATron.nicoApiUrl) -}}
 {{- fail "dhcp.type: api takes addresses from NICo; set machineATron.nicoApiUrl, or dhcp.type=pool" -}}
 {{- end -}}
+{{- if and (eq $type "udp_relay") (not .Values.dhcpRelay.serverAddress) -}}
+{{- fail "dhcpRelay.serverAddress: is missing; write ADDRESS:PORT of the DHCP server, such as the ClusterIP of its Service and 67" -}}
+{{- end -}}
 {{- $prefixes := dict -}}
 {{- range $pods -}}
 {{- $own := .config.dhcp | default dict -}}
