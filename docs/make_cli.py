@@ -26,6 +26,11 @@ An empty environment variable counts as not set. A flag without a value (`--no-t
 
 0: ended by SIGTERM or SIGINT, or all was well. 1: an error, named on standard error. 2: a wrong flag.
 `profile check` exits with 1 when it finds a problem.
+
+Commands that ask a running process (`top`, and `fleet` but for `check`, `export` and `plan`): 0: done. 1: it did not
+work for some BMCs, the job was cancelled, or whoever was asked said no. 2: wrong usage. 3: the process cannot be
+reached, or refused. Their options have no variables, but for `BMCSIM_URL` and `BMCSIM_TOKEN_FILE`.
+`BMCSIM_NEW_PASSWORD` is the password for `fleet credentials set`.
 """
 
 
@@ -52,6 +57,8 @@ def variable(param: click.Option, context: click.Context) -> str:
     """The variable that click reads for an option."""
     if isinstance(param.envvar, str):
         return param.envvar
+    if param.envvar:
+        return "`, `".join(param.envvar)
     prefix = context.auto_envvar_prefix
     return f"{prefix}_{param.name.upper()}" if prefix and param.name and param.allow_from_autoenv else ""
 

@@ -16,6 +16,8 @@ _COMMANDS = {
     "mat": "bmcsim.cli.mat:mat",
     "preflight": "bmcsim.cli.preflight:preflight_group",
     "profile": "bmcsim.cli.profile:profile_group",
+    "report": "bmcsim.cli.report:report_group",
+    "reset": "bmcsim.cli.reset:reset_group",
     "serve": "bmcsim.cli.serve:serve",
     "sizing": "bmcsim.cli.sizing:sizing",
     "state": "bmcsim.cli.state:state_group",

@@ -1,7 +1,7 @@
 """`bmcsim completion`, and what is completed from a running process."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import click
@@ -40,7 +40,7 @@ def _from(ask: Callable[[Remote, str], Iterable[Any]]) -> Completer:
         remote = quick(context, _SECONDS)
         if remote is None:
             return []
-        with suppress(RemoteError, KeyError, TypeError):
+        with closing(remote), suppress(RemoteError, KeyError, TypeError):
             return [word for word in ask(remote, typed) if isinstance(word, str) and word.startswith(typed)]
         return []
 

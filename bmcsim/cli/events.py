@@ -60,7 +60,8 @@ def events(source: Lines) -> Iterator[Event]:
 
 
 class Follower:
-    """Tells what happens in a fleet, from a thread of its own. query: of the stream."""
+    """Tells what happens in a fleet, from a thread of its own. remote: that nobody else uses. query: of the stream.
+    chosen: the same BMCs, to ask for where there is no stream."""
 
     def __init__(self, remote: Remote, query: Mapping[str, Any], chosen: Chosen, tell: Tell) -> None:
         self._remote, self._query, self._chosen, self._tell = remote, query, chosen, tell
@@ -84,6 +85,7 @@ class Follower:
                 if not self._over.is_set():
                     self.poll()
             self._over.wait(PAUSE)
+        self._remote.close()
 
     def stream(self) -> None:
         """Tell what the stream says. Raises RemoteError when there is none, or none any more."""

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from bmcsim.cli.remote import Remote, option, remote_options
-from bmcsim.cli.show import output_option, structured
+from bmcsim.cli.show import output_option, printed, structured
 
 
 @click.command("clock")
@@ -22,7 +22,7 @@ def clock(remote: Remote, step: float | None, scale: float | None, pause: bool, 
     if len(change) + (pause and resume) > 1:
         raise click.UsageError("say one of --step, --scale, --pause and --resume")
     now = remote.send("POST", "clock", change) if change else remote.get("clock")
-    click.echo("\n".join(_lines(now) if output == "text" else structured(now, output)))
+    printed(_lines(now) if output == "text" else structured(now, output))
 
 
 def _lines(now: dict[str, Any]) -> list[str]:

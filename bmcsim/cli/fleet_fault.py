@@ -55,11 +55,11 @@ def add(
 
 
 @fault.command("remove")
-@option("--rule-id", "ids", multiple=True, required=True, metavar="ID", help="Id of a rule; may be repeated.")
+@option("--rule-id", "rule_ids", multiple=True, required=True, metavar="ID", help="Id of a rule; may be repeated.")
 @change_options
-def remove(over: Over, ids: tuple[str, ...]) -> None:
+def remove(over: Over, rule_ids: tuple[str, ...]) -> None:
     """Remove some fault rules."""
-    over.run({"type": "faults", "remove": list(ids)}, "remove fault rules of")
+    over.run({"type": "faults", "remove": list(rule_ids)}, "remove fault rules of")
 
 
 @fault.command("clear")

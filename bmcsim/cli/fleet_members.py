@@ -9,7 +9,7 @@ from bmcsim.cli import completion
 from bmcsim.cli.operating import agreed, dry_run_option, yes_option
 from bmcsim.cli.remote import Remote, option, part, remote_options
 from bmcsim.cli.selection import Chosen, must_choose, selection_options
-from bmcsim.cli.show import output_option, structured
+from bmcsim.cli.show import output_option, printed, structured
 
 result_option = output_option("text", "name", "json", "yaml", default="text")
 
@@ -67,7 +67,7 @@ def move(remote: Remote, bmc: str, address: str | None, back: bool, output: str)
     if output == "text":
         click.echo(f"{moved['id']} is at {moved['address'] or 'no address yet'}")
     else:
-        click.echo("\n".join(structured(moved, output)))
+        printed(structured(moved, output))
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -83,4 +83,4 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _tell(done: dict[str, Any], output: str, text: str) -> None:
     lines = {"text": [text], "name": done["ids"]}
-    click.echo("\n".join(lines[output] if output in lines else structured(done, output)))
+    printed(lines[output] if output in lines else structured(done, output))

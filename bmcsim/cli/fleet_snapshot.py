@@ -1,9 +1,9 @@
 """`bmcsim fleet snapshot`: the state of a fleet as a file."""
 
-import http.client
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -11,11 +11,9 @@ from typing import IO
 import click
 
 from bmcsim.cli.operating import agreed, yes_option
-from bmcsim.cli.remote import Remote, RemoteError, option, remote_options
+from bmcsim.cli.remote import Remote, option, remote_options
 from bmcsim.cli.selection import Chosen, selection_options
-from bmcsim.cli.show import output_option, structured
-
-_PIECE = 256 * 1024
+from bmcsim.cli.show import output_option, printed, structured
 
 
 @click.group("snapshot")
@@ -36,7 +34,7 @@ def save(remote: Remote, chosen: Chosen, file: Path, force: bool) -> None:
     if str(file) == "-":
         if sys.stdout.isatty():
             raise click.UsageError("a snapshot is no text for a terminal; say a file")
-        _copy(remote, remote.open("GET", "snapshot", queries[0]), sys.stdout.buffer)
+        _copy(remote.pieces(remote.open("GET", "snapshot", queries[0])), sys.stdout.buffer)
         return
     if file.exists() and not force:
         raise click.UsageError(f"{file} is there already; --force replaces it")
@@ -47,7 +45,7 @@ def save(remote: Remote, chosen: Chosen, file: Path, force: bool) -> None:
         made = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as out:
-                size = _copy(remote, answer, out)
+                size = _copy(remote.pieces(answer), out)
             made.replace(file)
         finally:
             with suppress(FileNotFoundError):
@@ -69,7 +67,7 @@ def restore(remote: Remote, file: IO[bytes], partial: bool, yes: bool, output: s
         return
     done = remote.upload("restore", {"partial": partial}, file)
     if output != "text":
-        click.echo("\n".join(structured(done, output)))
+        printed(structured(done, output))
         return
     counts = [f"{done['restored']} BMCs restored"]
     counts += [f"{done['untouched']} are not in it"] if done["untouched"] else []
@@ -84,14 +82,5 @@ def digest(remote: Remote) -> None:
     click.echo(remote.get("fleet/digest")["digest"])
 
 
-def _copy(remote: Remote, answer: http.client.HTTPResponse, out: IO[bytes]) -> int:
-    size = 0
-    while True:
-        try:
-            piece = answer.read(_PIECE)
-        except (OSError, http.client.HTTPException) as error:
-            raise RemoteError(f"{remote.url} broke off the snapshot: {error or type(error).__name__}") from error
-        if not piece:
-            return size
-        out.write(piece)
-        size += len(piece)
+def _copy(pieces: Iterable[bytes], out: IO[bytes]) -> int:
+    return sum([out.write(piece) for piece in pieces])

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import click
 
+from bmcsim.cli import logs
+from bmcsim.cli.logs import LogOptions
 from bmcsim.cli.nico import NicoOptions, nico_options
 from bmcsim.cli.serve import serve
 from bmcsim.edges.http.tls import CERTIFICATE, KEY
@@ -58,7 +60,7 @@ def mat(file: Path, nico: NicoOptions) -> None:
         config = fleet_config.load(file, mat=True)
         of_mat = config.mat or MatConfig()
         planned = plan(file, config, nico, os.environ, contained=in_container(os.environ), home=_home())
-        _log(of_mat, level_of(os.environ.get("RUST_LOG", "")))
+        _log(of_mat, level_of(os.environ.get("RUST_LOG", "")), os.environ)
         if planned.state is not None and of_mat.persist_dir is not None:
             planned = _taken_over(config, Path(of_mat.persist_dir), planned, planned.state)
     except (ConfigError, ProfileError, DuplicateBmc, StateError, NicoError) as error:
@@ -189,37 +191,15 @@ def _home() -> Path:
 # the log
 
 
-class Logfmt(logging.Formatter):
-    """key=value lines."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
-        if record.exc_info:
-            text = f"{text}\n{self.formatException(record.exc_info)}"
-        values = {
-            "ts": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
-            "level": record.levelname.lower(),
-            "target": record.name,
-            "msg": text,
-        }
-        return " ".join([f"{name}={_quoted(value)}" for name, value in values.items()])
-
-
-def _quoted(text: str) -> str:
-    if re.fullmatch(r"[^\s\"=\\]+", text):
-        return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return f'"{escaped}"'
-
-
-def _log(of_mat: MatConfig, level: str) -> None:
-    """Log as the file says. Raises ConfigError for a file that cannot be written."""
+def _log(of_mat: MatConfig, level: str, environ: Mapping[str, str]) -> None:
+    """Log as the file says; the environment variables for the format go before it, as for `bmcsim serve`. Raises
+    ConfigError for a file that cannot be written."""
     handler: logging.Handler = logging.StreamHandler(sys.stdout)
     if of_mat.log_file is not None:
         try:
             handler = logging.FileHandler(of_mat.log_file)
         except OSError as error:
             raise ConfigError(f"log_file: {of_mat.log_file}: cannot be written: {error.strerror}") from error
-    compact = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(Logfmt() if of_mat.log_format == "logfmt" else compact)
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    given = environ.get("BMCSIM_SERVE_LOG_FORMAT") or environ.get("BMCSIM_LOG_FORMAT") or ""
+    in_file = "logfmt" if of_mat.log_format == "logfmt" else "text"
+    logs.configure(LogOptions(given if given in logs.FORMATS else in_file, level), handler)

@@ -10,7 +10,7 @@ import click
 
 from bmcsim.cli.remote import Remote, option, part, remote_options
 from bmcsim.cli.selection import Chosen, Listed, listed, must_choose, nobody, selection_options
-from bmcsim.cli.show import output_option, plain, structured
+from bmcsim.cli.show import output_option, plain, printed, structured
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def change_options(command: Command) -> Command:
     @option("--interval", type=click.FloatRange(0, 86400), metavar="SECONDS", help="Pause between waves.")
     @yes_option
     @dry_run_option
-    @option("--no-wait", is_flag=True, help="Print the id of the job, and let it run.")
+    @option("--no-wait", is_flag=True, help="Do not wait until the job is over.")
     @output_option("text", "json", "yaml", default="text")
     @remote_options
     @functools.wraps(command)
@@ -154,7 +154,7 @@ def _through(job: dict[str, Any]) -> int:
 
 def tell(job: dict[str, Any], output: str) -> None:
     """Print what came of a job. Exits with 1 when it did not work for some."""
-    click.echo("\n".join(summed_up(job) if output == "text" else structured(job, output)))
+    printed(summed_up(job) if output == "text" else structured(job, output))
     if job["failed"] or job["state"] == "cancelled":
         raise click.exceptions.Exit(1)
 

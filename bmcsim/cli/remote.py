@@ -3,7 +3,7 @@
 import functools
 import http.client
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
@@ -66,6 +66,10 @@ class Remote:
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None, seconds: float = _SECONDS) -> None:
         self.url, self._token, self._seconds, self._base = url, token, seconds, base_of(url)
         self._connection: http.client.HTTPConnection | None = None
+
+    def another(self) -> "Remote":
+        """The same process, over a connection of its own."""
+        return Remote(self.url, self._token, self._seconds)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -159,18 +163,25 @@ class Remote:
             )
         return RemoteError(f"{self.url} refused ({status}): {detail}", status)
 
-    def _read(self, answer: http.client.HTTPResponse) -> bytes:
-        body = bytearray()
+    def pieces(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+        """The body of an answer. Raises RemoteError where it is not whole."""
         try:
             while piece := answer.read(_PIECE):
-                body += piece
-                if len(body) > _MAX_ANSWER:
-                    raise RemoteError(f"{self.url} answers with more than {_MAX_ANSWER} bytes")
+                yield piece
         except (OSError, http.client.HTTPException) as error:
             raise RemoteError(f"{self.url} broke off its answer: {error or type(error).__name__}") from error
         finally:
             if not answer.isclosed():
                 self.close()
+        if answer.length:
+            raise RemoteError(f"{self.url} broke off its answer: {answer.length} bytes are missing")
+
+    def _read(self, answer: http.client.HTTPResponse) -> bytes:
+        body = bytearray()
+        for piece in self.pieces(answer):
+            body += piece
+            if len(body) > _MAX_ANSWER:
+                raise RemoteError(f"{self.url} answers with more than {_MAX_ANSWER} bytes")
         return bytes(body)
 
     def _json(self, answer: http.client.HTTPResponse) -> Any:

@@ -92,7 +92,7 @@ def selection_options(command: Command) -> Command:
     """Adds the options and the argument; the command gets them as `chosen`."""
 
     @click.argument("bmcs", nargs=-1, shell_complete=completion.bmcs, metavar="[BMC]...")
-    @option("--id", "ids", multiple=True, shell_complete=completion.bmcs, metavar="BMC", help="As BMC.")
+    @option("--id", "ids", multiple=True, shell_complete=completion.bmcs, metavar="BMC", help="One more BMC.")
     @option("--group", multiple=True, shell_complete=completion.groups, metavar="NAME", help="Those of a group.")
     @option("--rack", multiple=True, shell_complete=completion.racks, metavar="ID", help="Those in a rack.")
     @option("--hardware", multiple=True, shell_complete=completion.hardware, metavar="PROFILE", help="Of a profile.")

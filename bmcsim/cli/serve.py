@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import math
 import socket
 import sys
@@ -20,15 +19,18 @@ import uvloop
 
 from bmcsim.cli.control import ControlOptions, Guards, control_of, control_options, guards_of, members_of
 from bmcsim.cli.domain import domain_option
+from bmcsim.cli.logs import LogOptions, configure, log_options
 from bmcsim.cli.nico import Nico, NicoOptions, Site, nico_options, site_of
 from bmcsim.cli.shards import supervise
 from bmcsim.core.clock import SystemClock
 from bmcsim.edges.control import api
 from bmcsim.edges.control.guard import TokenError
+from bmcsim.edges.control.metrics import ControlCollector
 from bmcsim.edges.control.status import Compatible
 from bmcsim.edges.dhcp.metrics import RelayCollector
 from bmcsim.edges.dhcp.relay import Relay, RelayError
 from bmcsim.edges.http import listen, tls
+from bmcsim.edges.http.access import AccessLog
 from bmcsim.edges.http.admin import admin_app
 from bmcsim.edges.http.context import Context, Limits
 from bmcsim.edges.http.forwarding import ForwardingError, Name, Peers, names_in, names_of, open_named, open_unnamed
@@ -46,9 +48,11 @@ from bmcsim.edges.http.server import (
     run,
 )
 from bmcsim.edges.nico.certificates import NicoError
+from bmcsim.edges.process import Pauses, ProcessCollector
 from bmcsim.edges.push import Pusher
 from bmcsim.edges.ssdp.port import Port, SsdpError
 from bmcsim.edges.ssdp.responder import Responder
+from bmcsim.edges.web import page
 from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet import converters
 from bmcsim.fleet.addressing import readdress
@@ -193,8 +197,15 @@ _TIMERS_AT_ONCE = 50
 @click.option("--fault", "faults", multiple=True, metavar="NAME", help="Fault preset for all BMCs (bmcsim fault list).")
 @click.option("--mat", is_flag=True, hidden=True, help="Started by `bmcsim mat`, which uses more of the fleet file.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True
+    "--access-log",
+    type=click.FloatRange(0, 1),
+    callback=lambda _context, _option, value: _a_number(value),
+    default=0.0,
+    show_default=True,
+    metavar="RATE",
+    help="Log this part of the requests to BMCs, such as 0.01, and 1 for all.",
 )
+@log_options("BMCSIM_SERVE")
 def serve(
     fleet: Path | None,
     hosts: int | None,
@@ -228,13 +239,14 @@ def serve(
     schemas: Path | None,
     faults: tuple[str, ...],
     mat: bool,
-    log_level: str,
+    access_log: float,
+    logs: LogOptions,
 ) -> None:
     """Serve a fleet of BMCs over Redfish.
 
     Without a file: 4,500 Dell R750 hosts with two BlueField-3 DPUs each, on 127.64.0.0/18 port 1266.
     """
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure(logs)
     of_hosts = hosts is not None or dpus is not None or profile is not None
     if fleet is not None and (of_hosts or racks is not None):
         raise click.UsageError(
@@ -303,6 +315,7 @@ def serve(
             ssdp,
             site_of(config, nico, Path.home()),
             guards_of(control, admin, redfish),
+            AccessLog(access_log) if access_log else None,
         )
         if len(parts) == 1:
             _serve(*common, admin, parts[0])
@@ -468,10 +481,12 @@ def _serve(
     ssdp: str | None,
     site: Site | None,
     guards: Guards,
+    access: AccessLog | None,
     admin: listen.Listen | None,
     part: _Part,
 ) -> None:
     started = time.monotonic()
+    pauses = Pauses()
     clock = SystemClock(0.0 if config.progression == "manual" else config.time_scale)
     bmcs = Fleet()
     shard = part.shard
@@ -497,6 +512,8 @@ def _serve(
 
         driver = Driver(clock, wake, immediate=config.progression == "immediate")
         context = Context(bmcs, driver, clock, _limits(config), None if redfish.everything else redfish.network)
+        if access is not None:
+            context.log_access(access)
         keeper = None
         if store is not None:
             keeper = Keeper(Journal(store, loop), driver)
@@ -548,17 +565,24 @@ def _serve(
         keys = Keys(hasher, Passwords(config.host_bmc_password, config.dpu_bmc_password))
         members = members_of(control, keeper.journal if keeper else None, keys, alone=shard is None)
         listeners.insert(0, control)
-        context.outside = Compatible(control, port, guard=guards.redfish).at
+        context.outside = Compatible(control, port, guard=guards.redfish, page=page.Page("status")).at
         if admin is not None and admin_sock is not None:
             journal = keeper.journal if keeper else None
-            collector = FleetCollector(context.metrics, bmcs, driver.__len__, journal, pusher.counted, clients)
-            registry = registry_of(collector)
+            collector = FleetCollector(context.metrics, bmcs, driver, journal, pusher.counted, clients, store)
+            process = ProcessCollector(control.version, control.started, pauses)
+            registry = registry_of(collector, ControlCollector(control), process)
             if relay is not None:
                 registry.register(RelayCollector(relay.counted))
             if nico is not None:
                 registry.register(nico.collector)
             app = admin_app(
-                bmcs, registry, api.routes(control), inventory=inventory, leases=clients, refusals=api.REFUSALS
+                bmcs,
+                registry,
+                [*page.routes(), *api.routes(control)],
+                inventory=inventory,
+                leases=clients,
+                refusals=api.REFUSALS,
+                survey=collector.survey,
             )
             listeners.append(admin_listener(app, admin_sock))
 
@@ -603,11 +627,13 @@ def _serve(
 
     fix_mmap_threshold()
     raise_file_limit()
+    pauses.begin()
     try:
         uvloop.run(main())
     except NotSaved as error:
         raise click.ClickException(str(error)) from error
     finally:
+        pauses.end()
         if store is not None:
             store.close()
 

@@ -35,7 +35,9 @@ FIELDS = (
 )
 TABLE = ("id", "kind", "state", "power", "address", "faults", "errors")
 WIDE = (*TABLE, "requests", "last_contact", "credentials", "group", "rack", "position", "hardware", "mac", "serial")
-_RIGHT = frozenset({"faults", "errors", "requests", "position", "last_contact"})
+_RIGHT = frozenset(
+    {"faults", "errors", "requests", "position", "last_contact"} | {"total", "done", "skipped", "failed", "progress"}
+)
 _SHORT = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 watch_option = option(
@@ -108,9 +110,14 @@ def structured(value: Any, output: str) -> list[str]:
     return as_json(value) if output == "json" else as_yaml(value)
 
 
+def printed(lines: Iterable[str]) -> None:
+    """Print lines, of which there may be none."""
+    click.echo("".join([f"{line}\n" for line in lines]), nl=False)
+
+
 def watched(seconds: float | None, draw: Callable[[], list[str]]) -> None:
     """Shows lines once, or again and again until ^C. On a terminal they take the place of those before."""
-    click.echo("\n".join(draw()))
+    printed(draw())
     if seconds is None:
         return
     screen = sys.stdout.isatty()
@@ -127,7 +134,7 @@ def watched(seconds: float | None, draw: Callable[[], list[str]]) -> None:
                 cut = [line[: size.columns] for line in lines[: size.lines - 1]]
                 click.echo("\x1b[H\x1b[J" + "\n".join(cut))
             else:
-                click.echo("\n" + "\n".join(lines))
+                printed(["", *lines])
     except KeyboardInterrupt:
         pass
 

@@ -19,7 +19,7 @@ from bmcsim.cli.selection import Chosen, chosen_of
 from bmcsim.cli.show import colourful
 from bmcsim.cli.top_view import SORTS, Line, Seen, View, keys, lines, page_of, pressed
 
-_STYLES = {"title": "1", "head": "7", "bad": "31", "dim": "2"}
+_STYLES = {"title": "1", "head": "7", "bad": "31", "warn": "33", "dim": "2"}
 _FIRST_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
 _PLAIN_SIZE = (80, 24)
@@ -55,7 +55,7 @@ def top(remote: Remote, group: tuple[str, ...], text: str, sort: str, frames: in
     heard: Heard = queue.SimpleQueue()
     query = {"group": list(group), "topics": "fleet,rates,job"}
     chosen: Chosen = chosen_of({"group": list(group)})
-    follower = Follower(remote, query, chosen, lambda name, data: heard.put((name, data)))
+    follower = Follower(remote.another(), query, chosen, lambda name, data: heard.put((name, data)))
     follower.start()
     view, seen = View(sort=sort, filter=text), Seen()
     try:

@@ -53,7 +53,7 @@ class Row:
 
 class Seen:
     """What is known of a fleet. live: whether it comes by the stream. lost: what is wrong, '' for nothing. rates: of
-    requests, as of the stream; None for values that are not known. whole: whether `rows` are all BMCs."""
+    requests, as of the stream; what is not known is left out. jobs: that run."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -80,7 +80,9 @@ class Seen:
         elif name == "rates":
             self.rates = data
         elif name == "job":
-            self.jobs[data["id"]] = data
+            self.jobs.pop(data["id"], None)
+            if data["state"] == "running":
+                self.jobs[data["id"]] = data
         elif name == "polled":
             self._polled(data, now)
 
@@ -264,7 +266,7 @@ def _text(row: Row) -> str:
 
 
 class Line(NamedTuple):
-    """A line of the screen. style: '', title, head, bad or dim."""
+    """A line of the screen. style: '', title, head, bad, warn or dim."""
 
     text: str
     style: str = ""
@@ -322,7 +324,7 @@ def lines(seen: Seen, view: View, url: str, clock: str, width: int, height: int)
     ]
     for row in rows[first : first + page]:
         text = _row([column.value(row) for column in columns], row.id, columns, width)
-        made.append(Line(text, "bad" if row.minute else "dim" if row.state != "up" else ""))
+        made.append(Line(text, "bad" if row.minute else "" if row.state == "up" else "warn"))
     made += [Line("")] * (height - 1 - len(made))
     made.append(Line(_foot(view, len(rows), first, page), "dim"))
     return [Line(plain(one.text)[:width].rstrip(), one.style) for one in made[:height]]
@@ -331,7 +333,7 @@ def lines(seen: Seen, view: View, url: str, clock: str, width: int, height: int)
 def _row(cells: Sequence[str], name: str, columns: Sequence[_Column], width: int) -> str:
     room = max(8, width - sum([column.width + 1 for column in columns]))
     # The end of an id tells machines of a rack apart.
-    text = f"{name if len(name) <= room else '…' + name[1 - room :]:<{room}}"
+    text = f"{name if len(name) <= room else '~' + name[1 - room :]:<{room}}"
     for cell, column in zip(cells, columns, strict=True):
         text += " " + (f"{cell:>{column.width}}" if column.right else f"{cell[: column.width]:<{column.width}}")
     return text
@@ -362,7 +364,7 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def _jobs(seen: Seen) -> list[str]:
-    running = [one for one in seen.jobs.values() if one["state"] == "running"][-_MOST_JOBS:]
+    running = list(seen.jobs.values())[-_MOST_JOBS:]
     return [
         f"job {one['id']:<4} {one['progress']:.0%} of {one['total']}: {one['done']} done, {one['skipped']} skipped,"
         f" {one['failed']} failed"

@@ -4,14 +4,12 @@ A cluster that does not answer is asked no more, so a look-up ends after one tim
 """
 
 import re
-import subprocess
 from collections.abc import Iterator
 from ipaddress import ip_address
-from tempfile import TemporaryFile
 
 from bmcsim.deploy.values import CONTROLLER
+from bmcsim.edges.programs import ProgramError, run
 
-MAX_OUTPUT = 64 * 2**20
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
 _CIDRS = r"([0-9A-Fa-f.:/,]+)"
@@ -90,30 +88,16 @@ class Kubectl:
         """Standard output, None where the command failed, and standard error."""
         if self.silent:
             return None, ""
-        with TemporaryFile() as out, TemporaryFile() as err:
-            try:
-                done = subprocess.run(
-                    [self._program, *arguments, *self._flags],
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    timeout=self._timeout,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                self.silent = f"{self._program} did not answer within {self._timeout:g} s"
-                return None, ""
-            except OSError as error:
-                self.silent = f"{self._program} cannot be run: {error.strerror}"
-                return None, ""
-            out.seek(0)
-            err.seek(0)
-            said, complaint = (file.read(MAX_OUTPUT).decode(errors="replace") for file in (out, err))
-        if done.returncode == 0:
-            return said, complaint
-        if _AWAY.search(complaint):
-            self.silent = complaint.strip().rpartition("\n")[2][:200]
-        return None, complaint
+        try:
+            done = run([self._program, *arguments, *self._flags], self._timeout)
+        except ProgramError as error:
+            self.silent = str(error)
+            return None, ""
+        if done.code == 0:
+            return done.out.decode(errors="replace"), done.err
+        if _AWAY.search(done.err):
+            self.silent = done.why[:200]
+        return None, done.err
 
 
 def _found(pattern: re.Pattern[str], text: str) -> list[str]:

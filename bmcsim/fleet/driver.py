@@ -35,7 +35,8 @@ class Driver:
     wake: who calls `run_due`; tests leave it out and call it themselves. immediate: hardware takes no time at all.
     changed: told of each BMC that a timer changed. emit: told each event that a BMC has for those who listen.
     readdress: gives a BMC the address that it is to have. leases: whose interfaces ask for addresses; None where those
-    are planned.
+    are planned. fired: how many timers have fired. lag: real seconds by which the first one of the last wake-up was
+    late.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class Driver:
         self.leases: Leasing | None = None
         self._heap = TimerHeap()
         self._wished: float | None = None
+        self.fired = 0
+        self.lag = 0.0
 
     def execute(self, bmc: Bmc, actions: Sequence[Action]) -> None:
         """Execute the actions of one BMC in order, and take over its timers and those of its dependents."""
@@ -125,6 +128,8 @@ class Driver:
     def _fire(self, most: int | None = None) -> int:
         fired = 0
         moment = self._clock.now()
+        if (deadline := self._heap.next_deadline()) is not None and deadline <= moment.hardware:
+            self.lag = moment.real_seconds(moment.hardware - deadline)
         while fired != most and (payload := self._heap.pop_due(moment.hardware)) is not None:
             bmc, timer = payload
             bmc.timers.pop(timer, None)
@@ -136,6 +141,7 @@ class Driver:
                 else:
                     one.committed()
             self._take(bmc, actions)
+        self.fired += fired
         return fired
 
     def skip(self, seconds: float) -> int:

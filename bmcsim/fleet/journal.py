@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sqlite3
+import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +11,15 @@ from contextlib import asynccontextmanager
 from itertools import count, islice
 from typing import Any, NamedTuple, Protocol
 
+from bmcsim.core.histogram import Histogram
+
 _log = logging.getLogger(__name__)
 
 GROUP_LIMIT = 500
 """How many things a group encodes at most: what keeps the event loop from being blocked for long."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 Done = Callable[[BaseException | None], None]
 """Called once on the event loop: None when the change is on disk, an error when it is undone."""
@@ -85,7 +89,7 @@ class Journal:
     A change that somebody waits for is undone when its group fails, together with all that were queued behind that
     group. What a timer changed stays and is tried again until it is saved.
     groups, committed: how many groups were saved, and rows in them. failures: how often saving failed. last_error: why,
-    empty while saving works.
+    empty while saving works. writes: real seconds that groups took from the event loop to the disk and back.
     """
 
     def __init__(
@@ -106,6 +110,8 @@ class Journal:
         self._watchers: list[asyncio.Future[None]] = []
         self.groups = self.committed = self.failures = 0
         self.last_error = ""
+        self.writes = Histogram(_BOUNDS)
+        self._began = 0.0
 
     @property
     def unsaved(self) -> int:
@@ -215,6 +221,7 @@ class Journal:
                 broken[id_] = dirty
                 reason = f"BMC {id_} cannot be encoded: {_raised(error)}"
         if rows:
+            self._began = time.monotonic()
             future = self._loop.run_in_executor(self._thread, self._store.write, rows)
             future.add_done_callback(self._written)
         if broken:  # only they fail: one that can never be encoded must not keep the others from the disk
@@ -222,6 +229,7 @@ class Journal:
 
     def _written(self, future: "asyncio.Future[None]") -> None:
         """The group in flight is on disk, or it failed."""
+        self.writes.observe(time.monotonic() - self._began)
         error = future.exception()
         group, self._group = self._group, {}
         if error is None:

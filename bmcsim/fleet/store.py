@@ -99,6 +99,15 @@ class Store:
             return cls(file, db, key, quarantine, opened.pop_all())
 
     @property
+    def size(self) -> int:
+        """Bytes of the database and of what is not merged into it yet."""
+        found = 0
+        for file in (self._file, self._file.with_name(f"{self._file.name}-wal")):
+            with suppress(OSError):
+                found += file.stat().st_size
+        return found
+
+    @property
     def key(self) -> bytes:
         """32 random bytes, made with the directory: the HMAC key of the passwords."""
         return self._key

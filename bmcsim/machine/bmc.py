@@ -25,7 +25,7 @@ from bmcsim.machine.credentials import Account, Accounts
 from bmcsim.machine.dhcp.links import felt
 from bmcsim.machine.fault_effects import IgnorePowerOn, IgnoreShutdown, MediaFails, UpdateFails
 from bmcsim.machine.faults import Rules
-from bmcsim.machine.history import Generation, Login, generation
+from bmcsim.machine.history import Generation, Login, Milestone, Milestones, generation
 from bmcsim.machine.identity import Identity, Kind
 from bmcsim.machine.jobs import Job
 from bmcsim.machine.load import Load
@@ -64,7 +64,7 @@ class Bmc(Telling):
     dpus: host: the BMCs of its DPUs. rack: that it is in, None where it stands free. failed_logins: since the process
     started. load: what it is busy with, None where that has no limit. contact: when the last request came, seconds
     since the epoch, 0 for never. requests: how many came since the process started. login: the last one that was
-    accepted, without those that repeat it unchanged.
+    accepted, without those that repeat it unchanged. milestones: of its clients, None before the first contact.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
@@ -76,6 +76,7 @@ class Bmc(Telling):
         "id",
         "load",
         "login",
+        "milestones",
         "rack",
         "requests",
         "sessions",
@@ -94,7 +95,13 @@ class Bmc(Telling):
         self.contact = 0.0
         self.requests = 0
         self.login: Login | None = None
+        self.milestones: Milestones | None = None
         self.load = Load.of(shared.behaviour.request_limit, shared.behaviour.request_rate)
+
+    def reached(self, what: Milestone, moment: Moment) -> None:
+        """Something happened to it; the first time after the first contact is remembered."""
+        if self.milestones is not None and not getattr(self.milestones, what):
+            setattr(self.milestones, what, moment.wall)
 
     def snapshot(self) -> list[tuple["Bmc", State, State | None, Sessions | None]]:
         """The states and sessions of this BMC and what depends on it, for `forget`."""
@@ -537,6 +544,7 @@ class Bmc(Telling):
         follows: list[Action] = []
         match happened.what:
             case Happening.BMC_RESETTING:
+                self.reached("reset", moment)
                 if self.feed is not None:
                     follows.append(EndStreams())
             case Happening.BMC_RESTARTED:

@@ -32,6 +32,24 @@ class Login(msgspec.Struct, frozen=True, gc=False):
     generation: Generation
 
 
+class Milestones(msgspec.Struct, gc=False):
+    """How far clients are with a BMC since the process started, in seconds since the epoch, 0 for not yet.
+
+    contact: the first request. login: the first one that was accepted. rotation, reset: when a password was changed and
+    when the BMC was reset, both for the first time after the first contact, by whomever. probe: the last time that it
+    was read without credentials, with which NICo begins each exploration.
+    """
+
+    contact: float
+    login: float = 0.0
+    rotation: float = 0.0
+    reset: float = 0.0
+    probe: float = 0.0
+
+
+Milestone = Literal["login", "rotation", "reset"]
+
+
 class Presented(msgspec.Struct, frozen=True, gc=False):
     """By what a request says who it is. kind: none, basic, session (a token) or login (a POST that asks for a session).
     user: '' where it says none, or a token that is not valid. generation: of the password, None without one."""

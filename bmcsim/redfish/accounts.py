@@ -72,6 +72,8 @@ def patch(bmc: Bmc, account: Account, properties: dict[str, Any], request: Reque
         bmc.become(request.moment, subscriptions=bmc.with_owner(account.id, changed.id))
     if changed != account:
         bmc.become(request.moment, accounts=bmc.accounts.replacing(changed, account.id))
+    if changed.digest != account.digest:
+        bmc.reached("rotation", request.moment)
     return _told(bmc, request.moment, *_effects(bmc, account, changed, properties, request))
 
 

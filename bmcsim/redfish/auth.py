@@ -74,6 +74,7 @@ def log_in(bmc: Bmc, user: str, password: str, moment: Moment) -> Account:
     if account is None or bmc.locked(account.id, moment):
         raise LoginRefused(bmc.login_failed(user, moment))
     bmc.login = Login(moment.wall, account.user, bmc.generation(account, account.digest))
+    bmc.reached("login", moment)
     bmc.forget_failed_logins(account)
     return account
 

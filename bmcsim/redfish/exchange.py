@@ -102,7 +102,7 @@ class Request(msgspec.Struct, gc=False):
     """One request to one BMC, after routing.
 
     path: decoded, as the client sent it. query: raw, without the question mark. upload: instead of a body that was
-    streamed away.
+    streamed away. id: by which its client knows it, '' where it says none or nobody wants to know.
     """
 
     method: str
@@ -112,6 +112,7 @@ class Request(msgspec.Struct, gc=False):
     query: str = ""
     body: bytes = b""
     upload: Upload | None = None
+    id: str = ""
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):

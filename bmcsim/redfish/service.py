@@ -10,6 +10,7 @@ import msgspec
 
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.bmc import Bmc
+from bmcsim.machine.history import Milestones
 from bmcsim.redfish import (
     actions,
     auth,
@@ -60,6 +61,8 @@ def admit(bmc: Bmc, request: Request, length: int | None) -> Response | BodyPlan
 
     length: Content-Length, None when the body is chunked. Never raises, as `handle`.
     """
+    if bmc.milestones is None:
+        bmc.milestones = Milestones(request.moment.wall)
     try:
         if not bmc.plain and (closed := availability.gate(bmc, request)) is not None:
             return closed
@@ -133,6 +136,9 @@ def handle(bmc: Bmc, request: Request) -> Response:
                 etag, body = bmc.body(node).render(bmc, request.moment)
                 response = Response(200, b"%bETag: %b\r\n" % (node.head, etag), body)
                 return coding.coded(request, response) if head.gzip else response
+        if bmc.milestones is None:
+            # No first contact takes the short way, which is for a header that was seen before.
+            bmc.milestones = Milestones(request.moment.wall)
         if request.method not in _READING:
             saved = bmc.snapshot()
         response = _answered(bmc, request) if bmc.plain else _hampered(bmc, request)
@@ -144,7 +150,7 @@ def handle(bmc: Bmc, request: Request) -> Response:
 
 
 def read(bmc: Bmc, request: Request) -> Response:
-    """The answer to a GET without a query of somebody who may read everything, whatever the BMC is doing.
+    """The answer to a GET of somebody who may read everything, whatever the BMC is doing.
 
     Nothing is changed and nothing is counted: no authentication, no limit, no fault and no reset has a say. Never
     raises.
@@ -228,6 +234,8 @@ def _handle(bmc: Bmc, request: Request) -> Response:
     reads = method == "GET" or method == "HEAD"
     if not auth.is_open(method, path) or (reads and request.query and _wanted(bmc, request).expand):
         caller = _caller(bmc, request, path)
+    elif reads and bmc.milestones is not None and not (request.head.authorization or request.head.token):
+        bmc.milestones.probe = request.moment.wall
     if request.head.odata_version and request.head.odata_version != b"4.0":
         raise RedfishError(412, "HeaderInvalid", "OData-Version")
     node = bmc.tree.nodes.get(path)

@@ -31,7 +31,7 @@ async def streams() -> AsyncIterator[Streams]:
 def measured(streams: Streams) -> tuple[float | None, float | None]:
     """(streams, subscriptions) of the metrics."""
     context = streams.server.context
-    registry = registry_of(FleetCollector(context.metrics, context.fleet, lambda: 0, None, Deliveries()))
+    registry = registry_of(FleetCollector(context.metrics, context.fleet, context.driver, None, Deliveries()))
     return registry.get_sample_value("bmcsim_event_streams"), registry.get_sample_value("bmcsim_event_subscriptions")
 
 

@@ -159,6 +159,25 @@ def test_each_address_reaches_its_bmc_whatever_the_process(sharded: Sharded) -> 
     assert gone(children)
 
 
+def test_each_part_shows_its_own_machines(sharded: Sharded) -> None:
+    """As the pods of machine-a-tron do; a command over /ipmi reaches every BMC."""
+    shown: dict[str, str] = {}
+    for address in ADDRESSES:
+        with sharded.connect(address) as client:
+            client.send(request(address, "/machines/status"))
+            status, body = client.answer() or (0, b"")
+        machines = json.loads(body)["machines"]
+        assert (status, len(machines)) == (200, HOSTS // SHARDS)
+        shown |= {one["bmc"]["ip"]: one["mat_id"] for one in machines}
+        assert address in {one["bmc"]["ip"] for one in machines}
+    assert sorted(shown) == sorted(ADDRESSES)
+    assert len(set(shown.values())) == HOSTS
+    with sharded.connect(ADDRESSES[0]) as client:
+        for address in ADDRESSES:
+            client.send(request(address, "/ipmi", "POST", b'{"action":"chassis_power_reset"}'))
+            assert client.answer() == (200, b'{"success":true}')
+
+
 def test_all_stop_with_status_1_when_one_dies(sharded: Sharded) -> None:
     children = sharded.children
     os.kill(children[1], signal.SIGKILL)

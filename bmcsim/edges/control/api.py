@@ -5,11 +5,20 @@ from typing import Any
 
 from starlette.routing import BaseRoute
 
-from bmcsim.edges.control import bmcs_api, endpoint, fleet_api, history_api, lifecycle_api, operations_api, stream
+from bmcsim.edges.control import (
+    bmcs_api,
+    endpoint,
+    fleet_api,
+    history_api,
+    ingestion_api,
+    lifecycle_api,
+    operations_api,
+    stream,
+)
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, Endpoint
 
-TABLE = (fleet_api, bmcs_api, operations_api, lifecycle_api, history_api, stream)
+TABLE = (fleet_api, bmcs_api, operations_api, lifecycle_api, history_api, ingestion_api, stream)
 """The modules with endpoints; each has `endpoints(control)`."""
 
 
@@ -28,4 +37,7 @@ def routes(control: Control) -> list[BaseRoute]:
     def changed(one: Endpoint, call: Call) -> None:
         control.audit.record(call.peer, one.method, call.request.url.path, one.summary, call.noted)
 
-    return endpoint.routes(endpoints(control), control.guard, control.version, changed)
+    def answered(status: int) -> None:
+        control.answered[status // 100] += 1
+
+    return endpoint.routes(endpoints(control), control.guard, control.version, changed, answered)

@@ -84,7 +84,7 @@ class Page(msgspec.Struct):
 
 
 class At(msgspec.Struct, forbid_unknown_fields=True):
-    """path: of a resource, such as /redfish/v1/Systems."""
+    """path: of a resource, such as /redfish/v1/Systems, with a query such as $expand where the BMC knows that."""
 
     path: Annotated[str, Meta(min_length=1, max_length=2048)]
 
@@ -127,6 +127,7 @@ def endpoints(control: Control) -> list[Endpoint]:
             query=At,
             answer=dict[str, Any],
             refusals=(404,),
+            secret=True,
         ),
     ]
 
@@ -167,7 +168,8 @@ async def _sorted(control: Control, bmcs: Sequence[Bmc], name: str, *, descendin
 
 
 def _read(control: Control, bmc: Bmc, path: str) -> Response:
-    answer = service.read(bmc, Request("GET", path, control.clock.now(), Head()))
+    uri, _, query = path.partition("?")
+    answer = service.read(bmc, Request("GET", uri, control.clock.now(), Head(), query))
     if answer.status != 200:
         raise ControlError(404, f"{bmc.id} has no resource {path}")
     media = field(answer.head, b"Content-Type")

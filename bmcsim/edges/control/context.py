@@ -1,7 +1,7 @@
 """What the handlers of the control plane share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence, Sized
 from typing import Protocol
 
 import msgspec
@@ -77,6 +77,7 @@ class Control(msgspec.Struct, kw_only=True):
     members: adds and removes machines, snapshots: takes and restores them; None where that is not possible.
     started: when the process started, seconds since the epoch. version: of bmcsim. registration: how far the
     registration with NICo is, as plain JSON; None where there is none. jobs, audit, racks: made from the rest.
+    answered: requests to the control API by the first digit of their status. listeners: of the live stream.
     """
 
     fleet: Fleet
@@ -98,6 +99,8 @@ class Control(msgspec.Struct, kw_only=True):
     audit: Audit = msgspec.field(default=None)  # type: ignore[assignment]
     racks: Racks = msgspec.field(default=None)  # type: ignore[assignment]
     closing: list[Callable[[], object]] = msgspec.field(default_factory=list)
+    answered: list[int] = msgspec.field(default_factory=lambda: [0] * 6)
+    listeners: Sized = ()
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.change, self.clock)

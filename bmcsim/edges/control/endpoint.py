@@ -93,12 +93,21 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return self.secret or (self.method != "GET" and not self.reads)
 
 
+Serve = Callable[[Request], Awaitable[Response]]
+
 Changed = Callable[[Endpoint, Call], None]
 """Told of each change that was made or begun."""
 
+Answered = Callable[[int], None]
+"""Told the status of each answer."""
+
 
 def routes(
-    endpoints: Sequence[Endpoint], guard: Guard, version: str, changed: Changed | None = None
+    endpoints: Sequence[Endpoint],
+    guard: Guard,
+    version: str,
+    changed: Changed | None = None,
+    answered: Answered | None = None,
 ) -> list[BaseRoute]:
     """Starlette's routes of endpoints, and of the document that describes them."""
     by_path: dict[str, dict[str, Endpoint]] = {}
@@ -115,7 +124,10 @@ def routes(
 
     return [
         Route(OPENAPI, openapi),
-        *[Route(path, _serving(methods, guard, changed), methods=list(methods)) for path, methods in by_path.items()],
+        *[
+            Route(path, _counted(_serving(methods, guard, changed), answered), methods=list(methods))
+            for path, methods in by_path.items()
+        ],
     ]
 
 
@@ -131,9 +143,24 @@ async def unrouted(_request: Request, error: Exception) -> Response:
     return problem(error.status_code, f"{error.detail}: {OPENAPI} says what there is", error.headers)
 
 
-def _serving(
-    methods: Mapping[str, Endpoint], guard: Guard, changed: Changed | None
-) -> Callable[[Request], Awaitable[Response]]:
+def _counted(serve: Serve, answered: Answered | None) -> Serve:
+    if answered is None:
+        return serve
+    tell = answered
+
+    async def counted(request: Request) -> Response:
+        status = 500
+        try:
+            response = await serve(request)
+            status = response.status_code
+            return response
+        finally:
+            tell(status)
+
+    return counted
+
+
+def _serving(methods: Mapping[str, Endpoint], guard: Guard, changed: Changed | None) -> Serve:
     async def serve(request: Request) -> Response:
         # Starlette answers HEAD where there is GET.
         endpoint = methods["GET" if request.method == "HEAD" else request.method]

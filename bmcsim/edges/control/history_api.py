@@ -188,6 +188,7 @@ def endpoints(control: Control) -> list[Endpoint]:
             query=Window,
             answer=Requests,
             refusals=(404,),
+            secret=True,
         ),
         Endpoint(
             method="GET",

@@ -8,6 +8,7 @@ Rule 3: a cancelled job begins with no further BMC; what it began is finished.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -77,6 +78,15 @@ class Job(msgspec.Struct, kw_only=True):
     reasons: list[Reason]
 
 
+class Tally(msgspec.Struct, frozen=True):
+    """Since the start. running: jobs. ended: jobs by state. outcomes: BMCs by what became of them, those of running
+    jobs included."""
+
+    running: int
+    ended: dict[str, int]
+    outcomes: dict[str, int]
+
+
 class TooMany(Exception):
     """So many jobs run that no more is taken."""
 
@@ -110,6 +120,9 @@ class _Running:
             key = (outcome, _OTHERS)
         found = self.reasons.setdefault(key, Reason(outcome, key[1], 0, bmc.id))
         found.count += 1
+
+    def outcomes(self) -> dict[str, int]:
+        return {"done": self.done, "failed": self.failed, "skipped": self.skipped}
 
     def view(self, wall: float) -> Job:
         through = self.done + self.failed + self.skipped
@@ -147,6 +160,8 @@ class Jobs:
         self._jobs: dict[str, _Running] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._number = 0
+        self._ended = {"completed": 0, "cancelled": 0}
+        self._outcomes: Counter[str] = Counter()
 
     def start(
         self, operation: Operation, what: What, selection: Selection, bmcs: Sequence[Bmc], wave: Wave | None
@@ -176,6 +191,14 @@ class Jobs:
         wall = self._clock.now().wall
         return [job.view(wall) for job in reversed(self._jobs.values())]
 
+    def tally(self) -> Tally:
+        """What was counted."""
+        running = [job for job in self._jobs.values() if job.state == "running"]
+        outcomes = Counter(self._outcomes)
+        for job in running:
+            outcomes.update(job.outcomes())
+        return Tally(len(running), dict(self._ended), {name: outcomes[name] for name in ("done", "failed", "skipped")})
+
     def cancel(self, id_: str) -> Job | None:
         """Let a job begin with no further BMC; one that is over stays as it is. None for one that is not there."""
         job = self._jobs.get(id_)
@@ -201,6 +224,8 @@ class Jobs:
             through = job.done + job.failed + job.skipped
             job.state = "completed" if through == job.total else "cancelled"
             job.ended = self._clock.now().wall
+            self._ended[job.state] += 1
+            self._outcomes.update(job.outcomes())
             job.over.set()
 
     async def _pause(self, job: _Running, seconds: float) -> None:

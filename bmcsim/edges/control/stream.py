@@ -17,7 +17,6 @@ import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -28,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, ControlError, Endpoint
 from bmcsim.edges.control.jobs import rfc3339
+from bmcsim.edges.process import resident_bytes
 from bmcsim.fleet.changes import Changed, Watch, quantile
 from bmcsim.fleet.selection import Words
 
@@ -49,8 +49,6 @@ _TURN = 0.001
 _PIECE = 16 * 1024
 _LONGEST_AUDIT = 16 * 1024
 _ID = re.compile(r"([0-9a-f]{8})-([0-9]{1,15})")
-_STATM = Path("/proc/self/statm")
-_PAGE = 4096
 
 
 class Listen(msgspec.Struct, forbid_unknown_fields=True):
@@ -482,17 +480,10 @@ def _rates(now: str, before: _Counted, after: _Counted, control: Control) -> _Ra
         p50=quantile(counters.bounds, buckets, 0.5),
         p99=quantile(counters.bounds, buckets, 0.99),
         lag=round(counters.lag, 6),
-        rss=_rss(),
+        rss=resident_bytes(),
         connections=counters.connections_opened - counters.connections_closed,
         streams=counters.streams,
     )
-
-
-def _rss() -> int:
-    try:
-        return int(_STATM.read_bytes().split()[1]) * _PAGE
-    except OSError:
-        return 0
 
 
 # the endpoint
@@ -502,6 +493,7 @@ def endpoints(control: Control) -> list[Endpoint]:
     """The endpoint."""
     hub = Hub(control)
     control.closing.append(hub.close)
+    control.listeners = hub
 
     def events(call: Call) -> Response:
         wanted: Listen = call.query

@@ -1,6 +1,6 @@
 """The admin listener: health, readiness, metrics, and what others add to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -21,12 +21,13 @@ def admin_app(
     inventory: Callable[[], object] | None = None,
     leases: Leases | None = None,
     refusals: Mapping[Any, Any] | None = None,
+    survey: Callable[[], Awaitable[None]] | None = None,
 ) -> Starlette:
     """/healthz: the process lives. /readyz: 200 when every BMC is there, else 503, and how far they are.
     /metrics: Prometheus.
 
     more: routes of others. refusals: Starlette's exception handlers. leases: of the BMCs' addresses, None where those
-    are planned.
+    are planned. survey: what the metrics need to be done before them.
     With inventory: /expected-inventory/status is what it returns: how far the registration with NICo is.
     """
 
@@ -44,6 +45,8 @@ def admin_app(
         )
 
     async def metrics(_request: Request) -> Response:
+        if survey is not None:
+            await survey()
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     routes: list[BaseRoute] = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from bmcsim.core.clock import Clock, Moment
 from bmcsim.core.errors import RedfishError
+from bmcsim.edges.http.access import FIELD, AccessLog, given_id
 from bmcsim.edges.http.forwarding import Peer, Peers
 from bmcsim.edges.http.metrics import Metrics
 from bmcsim.fleet.driver import Driver
@@ -84,7 +85,8 @@ class Context:
     served: connections to addresses outside it are refused although the socket sees them; None serves all.
     commit: stores changes; None where nothing is stored. peers: the other shards, None where none can be reached.
     outside: what is served beside BMCs and wins over them, None for nothing.
-    history: what went wrong lately. recorder: records requests; None while nobody asks for that.
+    history: what went wrong lately. access: logs requests, None for no log; set before the first request.
+    recorder: records requests; None while nobody asks for that. noting: whether all requests have to be noted.
     """
 
     def __init__(
@@ -102,13 +104,28 @@ class Context:
         self.peers: Peers | None = None
         self.outside: Outside | None = None
         self.history = History()
-        self.recorder: Recordings | None = None
+        self.access: AccessLog | None = None
+        self.recorder = None
         self.metrics = Metrics()
         self._date_second = -1
         self._date = b""
         self.known: dict[bytes, Known] = {}
         # Address -> open connections, of BMCs that have a limit of them.
         self._open: dict[str, set[object]] = {}
+
+    @property
+    def recorder(self) -> Recordings | None:
+        """Records requests."""
+        return self._recorder
+
+    @recorder.setter
+    def recorder(self, recorder: Recordings | None) -> None:
+        self._recorder = recorder
+        self.noting = recorder is not None or self.access is not None
+
+    def log_access(self, access: AccessLog) -> None:
+        """Log requests from now on."""
+        self.access, self.noting = access, True
 
     def date_line(self, moment: Moment) -> bytes:
         """The Date header line, formatted once a second."""
@@ -175,6 +192,8 @@ class Context:
             return
         if self.limits.requests is not None:
             return  # The parser has to see, and count, each request.
+        if self.access is not None and FIELD in block.lower():
+            return  # The id is one of the request, and goes back with its answer.
         if len(self.known) >= _KNOWN_BLOCKS:
             for old in list(self.known)[: _KNOWN_BLOCKS // 2]:
                 del self.known[old]
@@ -202,6 +221,7 @@ class Context:
             return error_response(error)
         plan = service.admit(bmc, request, length)
         if isinstance(plan, Response):
+            plan = self._identified(fields, request, plan)
             # A refused login may have locked its account; the refusal does not wait for that to be on disk.
             self.settle(bmc, plan, lambda _: None)
             return plan
@@ -221,12 +241,21 @@ class Context:
         try:
             bmc = self.route(fields, dialled)
         except RedfishError as error:
-            return None, error_response(error), False
+            return None, self._identified(fields, request, error_response(error)), False
         bmc.contact = request.moment.wall
         bmc.requests += 1
         response = service.handle(bmc, request)
+        if self.access is not None:
+            response = self._identified(fields, request, response)
         waits = response.delivery is not None or response.stream is not None
         return bmc, response, waits or bmc.uncommitted is not None
+
+    def _identified(self, fields: Mapping[bytes, bytes], request: Request, response: Response) -> Response:
+        """An answer with the id that its request has, where requests are logged."""
+        if self.access is None or not (id_ := given_id(fields)):
+            return response
+        request.id = id_
+        return msgspec.structs.replace(response, head=b"%bX-Request-Id: %b\r\n" % (response.head, id_.encode()))
 
     def settle(self, bmc: Bmc | None, response: Response, then: Callable[[Response], None]) -> None:
         """Commit what a request changed, call `then` with its answer, and execute the actions. Now or later.
@@ -295,20 +324,23 @@ class Context:
             self.commit(bmc, done)
 
     def note(self, bmc: Bmc | None, request: Request, response: Response, transport: asyncio.BaseTransport) -> None:
-        """Remember a request if it did not simply go well, and record it if that is wanted. To be told before `settle`.
+        """Remember a request if it did not simply go well, record and log it if that is wanted. Told before `settle`.
 
         transport: of its client.
         """
-        if bmc is None:
-            return
-        if is_incident(response):
+        if bmc is not None and is_incident(response):
             self.history.note(bmc, incident(bmc, request, response, _client(transport)))
-        if self.recorder is not None:
-            seconds = self.clock.now().mono - request.moment.mono
-            self.recorder.note(bmc, request, response, _client(transport), seconds)
+        if self.recorder is not None and bmc is not None:
+            self.recorder.note(bmc, request, response, _client(transport), self._since(request))
+        if self.access is not None and self.access.takes():
+            self.access.write(bmc, request, response, _client(transport), self._since(request))
+
+    def _since(self, request: Request) -> float:
+        return self.clock.now().mono - request.moment.mono
 
     def note_refused(self, dialled: str, transport: asyncio.BaseTransport) -> None:
         """Remember that a connection to an address was reset."""
+        self.metrics.connections_refused += 1
         bmc = self.fleet.by_address(dialled)
         if bmc is not None:
             self.history.note(bmc, refusal(self.clock.now().wall, _client(transport)))
@@ -325,6 +357,7 @@ class Context:
         try:
             bmc = self.route(fields, dialled)
         except RedfishError:
+            self.note(None, request, response, transport)
             return
         bmc.contact = request.moment.wall
         bmc.requests += 1

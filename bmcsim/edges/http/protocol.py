@@ -56,7 +56,7 @@ _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ ")
 _PLAIN_GET = re.compile(rb"GET /[!-~]*")
 _MOST_WAITING = 8
 _NO_CONTENT = frozenset({204, 304})
-_REDFISH = "/redfish/"
+_REDFISH = b"/redfish/"
 
 
 class Listening(msgspec.Struct):
@@ -455,7 +455,7 @@ class RedfishProtocol(asyncio.BufferedProtocol):
             return True
         self.transport.write(encode(response, "GET", context.date_line(moment), keep_alive=True))
         context.metrics.observe(response.status, time.monotonic() - moment.mono)
-        if response.status != 200 or response.faults or context.recorder is not None:
+        if response.status != 200 or response.faults or context.noting:
             context.note(bmc, request, response, self.transport)
         return True
 
@@ -527,9 +527,9 @@ class RedfishProtocol(asyncio.BufferedProtocol):
 
     def _outside(self, outside: Outside) -> ASGIApp | None:
         """What answers the request that is coming in where its path is no BMC's."""
-        path = self._url.partition(b"?")[0].decode("latin-1")
-        if path.startswith(_REDFISH):
+        if self._url.startswith(_REDFISH):
             return None
+        path = self._url.partition(b"?")[0].decode("latin-1")
         return outside(path if path.startswith("/") else self._origin_form(path))
 
     def _continue(self) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from bmcsim.cli import MACHINE_A_TRON, main
 from bmcsim.cli import mat as module
-from bmcsim.cli.mat import Logfmt, Plan, in_container, level_of, plan
+from bmcsim.cli.logs import Logfmt
+from bmcsim.cli.mat import Plan, in_container, level_of, plan
 from bmcsim.cli.nico import NicoOptions
 from bmcsim.fleet.config import load, parse
 from tests.mat_files import AUGUST, OCTOBER, PODS, rendered

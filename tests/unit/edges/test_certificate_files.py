@@ -158,7 +158,7 @@ async def test_the_housekeeper_looks_and_the_metrics_tell(tmp_path: Path) -> Non
         keeper._tick()
         keeper.stop()
         assert (await offered(server))[0] == second[0]
-        registry = registry_of(FleetCollector(server.context.metrics, server.context.fleet, lambda: 0))
+        registry = registry_of(FleetCollector(server.context.metrics, server.context.fleet, server.context.driver))
         assert registry.get_sample_value("bmcsim_tls_reloads_total", {"result": "used"}) == 1
         assert registry.get_sample_value("bmcsim_tls_reloads_total", {"result": "refused"}) == 0
 

@@ -353,8 +353,8 @@ def test_bad_durations(value: str) -> None:
         (
             f"[bmcsim]\nzzz = 'x'\n{GROUP}",
             "bmcsim.zzz: is not a known key; known: admin, behaviour, connection_requests, credentials, domain, "
-            "durability, event_destinations, faults, idle_close, listen, lockout, preset, progression, ssdp, state_dir, "
-            "time_scale, while_resetting",
+            "durability, event_destinations, faults, idle_close, listen, lockout, preset, progression, ssdp, "
+            "state_dir, time_scale, while_resetting",
         ),
         (
             f"[bmcsim]\ntime_scale = 0\n{GROUP}",

@@ -346,3 +346,15 @@ def test_the_heap_agrees_with_the_states_however_time_passes(steps: list[Any]) -
     assert history(Bench(count=3), steps, skip=True) == lived
     assert history(Bench(count=3, scale=0), steps, skip=True) == lived
     assert history(Bench(count=3, scale=64), steps, skip=False) == lived
+
+
+def test_what_fired_is_counted_and_how_late_in_real_time() -> None:
+    bench = Bench(scale=10.0)
+    bench.reset()
+    deadline = bench.driver.next_deadline()
+    assert deadline is not None and (bench.driver.fired, bench.driver.lag) == (0, 0.0)
+    bench.clock.advance((deadline + 30.0 - bench.clock.now().hardware) / 10.0)
+    assert bench.driver.run_due() == 1
+    assert bench.driver.fired == 1 and bench.driver.lag == pytest.approx(3.0)
+    bench.driver.run_due()
+    assert bench.driver.fired == 1 and bench.driver.lag == pytest.approx(3.0)

@@ -230,6 +230,21 @@ def test_changes_meanwhile_form_the_next_group(bench: Bench, one: Thing, two: Th
     assert bench.told == [("one", 1, ""), ("one", 2, ""), ("two", 1, ""), ("two", 2, "")]
 
 
+def test_groups_are_timed_from_the_loop_to_the_disk_and_back(
+    bench: Bench, one: Thing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter((100.0, 100.03, 200.0, 203.0))
+    monkeypatch.setattr(journal_module.time, "monotonic", lambda: next(times))
+    for error in (None, disk_full()):
+        bench.change(one, 1)
+        bench.loop.settle()
+        bench.land(error)
+    writes = bench.journal.writes
+    assert writes.sum == pytest.approx(3.03)
+    assert [bound for bound, count in zip(writes.bounds, writes.buckets, strict=False) if count] == [0.05]
+    assert writes.buckets[-1] == 1
+
+
 def test_a_group_has_a_limit() -> None:
     bench = Bench(limit=2)
     things = [Thing(f"t{n}") for n in range(5)]

@@ -1,6 +1,7 @@
 """Machines that come, go and move, and snapshots, over lives of a process."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -83,7 +84,9 @@ class Life:
 
     def kill(self) -> None:
         """As kill -9: what is not on disk is lost."""
-        if self.store is not None:
+        if self.store is not None and self.keeper is not None:
+            # What its thread writes right now is on disk or not, as when a process dies.
+            self.keeper.journal._thread.shutdown()
             self.store.close()
 
     def bmc(self, id_: str) -> Bmc:
@@ -108,6 +111,8 @@ class Life:
             self.keeper.commit(bmc, stored.set_result)
             assert await stored is None
         self.driver.execute(bmc, actions)
+        # What is due is due at once, as where a loop calls the driver.
+        self.driver.run_due()
 
     def take(self, ids: Iterable[str] | None = None) -> bytes:
         """A snapshot of all BMCs, or some."""
@@ -503,17 +508,19 @@ def damaged(data: bytes) -> Iterable[tuple[bytes, str]]:
 
 async def test_damage_is_named_and_changes_nothing() -> None:
     life = Life()
-    data = life.take()
+    data, whole = life.take(), await life.snapshots.digest()
     await life.change("a-0", SetPassword(password="Rotated-123"))
     digest = await life.snapshots.digest()
     for broken, says in damaged(data):
         with pytest.raises(SnapshotError, match=says):
             await life.restore(broken)
     for place in range(0, len(data), 7):
-        broken = bytearray(data)
-        broken[place] ^= 0x10
-        with pytest.raises(SnapshotError):
-            await life.restore(bytes(broken))
+        flipped = bytearray(data)
+        flipped[place] ^= 0x10
+        with contextlib.suppress(SnapshotError):
+            # A bit that only fills the last byte of a block says nothing, so nothing is damaged by it.
+            assert (await life.restore(bytes(flipped))).digest == whole
+            await life.change("a-0", SetPassword(password="Rotated-123"))
     assert await life.snapshots.digest() == digest
 
 

@@ -238,6 +238,10 @@ def test_machines_that_come_and_go_are_seen(site: Site) -> None:
     del fleet._by_id[gone.id]
     fleet.version += 1
     assert shown() == ([ids[0], *ids[2:5]], 4)
+    # The whole of the last piece.
+    del fleet._by_id[hosts[4].id]
+    fleet.version += 1
+    assert shown() == ([ids[0], *ids[2:4]], 5)
 
 
 def test_pages_are_all_machines_in_order(site: Site) -> None:

@@ -1,0 +1,1 @@
+"""The web page: what a fleet looks like, in one document without anything from elsewhere."""
