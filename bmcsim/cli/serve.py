@@ -1,80 +1,39 @@
 """`bmcsim serve`: a fleet on one port."""
 
-import asyncio
 import contextlib
 import math
-import socket
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import msgspec
-import uvloop
 
-from bmcsim.cli.control import ControlOptions, Guards, control_of, control_options, guards_of, members_of
+from bmcsim.cli.control import ControlOptions, control_options, guards_of
 from bmcsim.cli.domain import domain_option
 from bmcsim.cli.logs import LogOptions, configure, log_options
-from bmcsim.cli.nico import Nico, NicoOptions, Site, nico_options, site_of
+from bmcsim.cli.nico import NicoOptions, nico_options, site_of
+from bmcsim.cli.process import Part, Plan, serve_part
 from bmcsim.cli.shards import supervise
-from bmcsim.core.clock import SystemClock
-from bmcsim.edges.control import api
 from bmcsim.edges.control.guard import TokenError
-from bmcsim.edges.control.metrics import ControlCollector
-from bmcsim.edges.control.status import Compatible
-from bmcsim.edges.dhcp.metrics import RelayCollector
-from bmcsim.edges.dhcp.relay import Relay, RelayError
+from bmcsim.edges.dhcp.relay import RelayError
 from bmcsim.edges.http import listen, tls
 from bmcsim.edges.http.access import AccessLog
-from bmcsim.edges.http.admin import admin_app
-from bmcsim.edges.http.context import Context, Limits
-from bmcsim.edges.http.forwarding import ForwardingError, Name, Peers, names_in, names_of, open_named, open_unnamed
-from bmcsim.edges.http.lanes import Desk
-from bmcsim.edges.http.metrics import FleetCollector, registry_of
-from bmcsim.edges.http.server import (
-    Departures,
-    Housekeeper,
-    Service,
-    admin_listener,
-    fix_mmap_threshold,
-    listening,
-    raise_file_limit,
-    redfish_listener,
-    run,
-)
+from bmcsim.edges.http.forwarding import ForwardingError, names_in, names_of, open_named, open_unnamed
 from bmcsim.edges.nico.certificates import NicoError
-from bmcsim.edges.process import Pauses, ProcessCollector
-from bmcsim.edges.push import Pusher
-from bmcsim.edges.ssdp.port import Port, SsdpError
-from bmcsim.edges.ssdp.responder import Responder
-from bmcsim.edges.web import page
+from bmcsim.edges.ssdp.port import SsdpError
 from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet import converters
-from bmcsim.fleet.addressing import readdress
-from bmcsim.fleet.build import Builder
 from bmcsim.fleet.conduct import POLICIES, Conduct, fault_rules, preset_name
 from bmcsim.fleet.config import DURABILITIES, MAX_RACKS, PROGRESSIONS, FleetConfig
 from bmcsim.fleet.converters import MAX_TIME_SCALE
-from bmcsim.fleet.dhcp_config import RelayConfig
-from bmcsim.fleet.driver import Driver
-from bmcsim.fleet.durability import Keeper, Restorer, fingerprint
-from bmcsim.fleet.events import Hub
-from bmcsim.fleet.journal import Journal, NotSaved
-from bmcsim.fleet.keys import Keys, Passwords
-from bmcsim.fleet.leases import Backend, Leases
-from bmcsim.fleet.registry import DuplicateBmc, Fleet
-from bmcsim.fleet.roster import NOBODY, RosterError, added
-from bmcsim.fleet.roster import members as everybody
-from bmcsim.fleet.shards import MAX_SHARDS, Shard, split, state_directory
-from bmcsim.fleet.store import StateError, Store
+from bmcsim.fleet.registry import DuplicateBmc
+from bmcsim.fleet.roster import RosterError
+from bmcsim.fleet.shards import MAX_SHARDS, split, state_directory
+from bmcsim.fleet.store import StateError
 from bmcsim.fleet.tables import ConfigError
-from bmcsim.machine.bmc import Bmc
-from bmcsim.machine.credentials import Hasher
 from bmcsim.machine.resources import Policy
 from bmcsim.tree import presets, registry_files
 from bmcsim.tree import profile as profiles
@@ -305,7 +264,7 @@ def serve(
             if peers is not None and count > 1:
                 names = names_in(peers, count)
                 parts = [parts[0]._replace(names=names, desk=open_named(Path(names[number - 1])))]
-        common = (
+        plan = Plan(
             config,
             redfish,
             _tls(tls_cert, tls_key, no_tls, kept),
@@ -318,9 +277,9 @@ def serve(
             AccessLog(access_log) if access_log else None,
         )
         if len(parts) == 1:
-            _serve(*common, admin, parts[0])
+            serve_part(plan, admin, parts[0])
         else:
-            sys.exit(_serve_all(partial(_serve, *common), redfish, admin, parts))
+            sys.exit(_serve_all(partial(serve_part, plan), redfish, admin, parts))
 
 
 _USERS_ERRORS = (
@@ -348,18 +307,6 @@ def _said() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-class _Part(NamedTuple):
-    """What one process serves. shard: None for the whole fleet. state: its directory, None without one. sock: that it
-    listens on, None where it has to open one. desk: where other parts hand requests over; names: of those of all
-    parts."""
-
-    shard: Shard | None = None
-    state: Path | None = None
-    sock: socket.socket | None = None
-    desk: socket.socket | None = None
-    names: Sequence[Name] = ()
-
-
 def _part(text: str) -> tuple[int, int]:
     """'2/4' -> (2, 4). Raises BadParameter."""
     number, _, count = text.partition("/")
@@ -370,16 +317,16 @@ def _part(text: str) -> tuple[int, int]:
     )
 
 
-def _parts(config: FleetConfig, count: int, kept: Path | None) -> list[_Part]:
+def _parts(config: FleetConfig, count: int, kept: Path | None) -> list[Part]:
     shards = split(config, count) if count > 1 else (None,)
-    return [_Part(shard, None if kept is None else state_directory(kept, shard)) for shard in shards]
+    return [Part(shard, None if kept is None else state_directory(kept, shard)) for shard in shards]
 
 
 def _serve_all(
-    serve_one: Callable[[listen.Listen | None, _Part], None],
+    serve_one: Callable[[listen.Listen | None, Part], None],
     redfish: listen.Listen,
     admin: listen.Listen | None,
-    parts: Sequence[_Part],
+    parts: Sequence[Part],
 ) -> int:
     """Serve every part in a process of its own; the exit status."""
     if admin is not None and admin.port + len(parts) - 1 > 65535:
@@ -469,274 +416,3 @@ def _tls(cert: Path | None, key: Path | None, off: bool, state_dir: Path | None)
     if state_dir is not None:
         return tls.Served.of_files(*tls.kept_certificate(state_dir))
     return tls.Served(tls.transient_context())
-
-
-def _serve(
-    config: FleetConfig,
-    redfish: listen.Listen,
-    served_tls: tls.Served | None,
-    quarantine: bool,
-    files: registry_files.RegistryFiles,
-    schemas: SchemaFiles | None,
-    ssdp: str | None,
-    site: Site | None,
-    guards: Guards,
-    access: AccessLog | None,
-    admin: listen.Listen | None,
-    part: _Part,
-) -> None:
-    started = time.monotonic()
-    pauses = Pauses()
-    clock = SystemClock(0.0 if config.progression == "manual" else config.time_scale)
-    bmcs = Fleet()
-    shard = part.shard
-    bmcs.expected = config.bmc_count if shard is None else shard.stop - shard.start
-    if shard is not None:
-        bmcs.elsewhere = shard.others
-    store = None
-    if part.state is not None:
-        store = Store.open(
-            part.state, fingerprint(config), full_sync=config.durability == "full", quarantine=quarantine
-        )
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-
-        wakes: asyncio.TimerHandle | None = None
-
-        def wake(seconds: float) -> None:
-            nonlocal wakes
-            if wakes is not None:
-                wakes.cancel()
-            wakes = loop.call_later(seconds, driver.run_due, _TIMERS_AT_ONCE)
-
-        driver = Driver(clock, wake, immediate=config.progression == "immediate")
-        context = Context(bmcs, driver, clock, _limits(config), None if redfish.everything else redfish.network)
-        if access is not None:
-            context.log_access(access)
-        keeper = None
-        if store is not None:
-            keeper = Keeper(Journal(store, loop), driver)
-            context.commit, driver.changed = keeper.commit, keeper.changed
-        changed = keeper.changed if keeper else _committed
-        pusher = Pusher(clock, config.event_destinations, changed)
-        driver.emit = Hub(clock, pusher.push).emit
-        with contextlib.ExitStack() as opened:
-            sock, warning = (part.sock, "") if part.sock is not None else listen.open_socket(redfish)
-            opened.callback(sock.close)
-            discovery = None
-            if ssdp is not None:
-                discovery = Port(ssdp)
-                opened.callback(discovery.stop)
-            admin_sock = None if admin is None else listen.open_socket(admin, "--admin")[0]
-            leases = Leases(bmcs, clock, loop.call_later, changed=changed)
-            server: Backend | None = None
-            relay = None
-            if isinstance(config.dhcp, RelayConfig):
-                server = relay = _relay(config.dhcp)
-                relay.start(leases.heard)
-            port = sock.getsockname()[1]
-            nico = None
-            if site is not None:
-                nico = Nico(config, site, shard, port, leases.heard)
-                server = nico.dhcp if nico.dhcp is not None else server
-            opened.pop_all()
-        if warning:
-            click.echo(f"warning: {warning}", err=True)
-        if discovery is not None:
-            scheme = "https" if served_tls is not None else "http"
-            discovery.start(Responder(bmcs, clock, scheme, port, discovery.send, loop.call_later))
-        shared = listening(context)
-        bmcs.vacated = Departures(shared, loop.call_soon).left
-        driver.readdress = lambda bmc: readdress(bmcs, bmc, driver.leases)
-        redfish_server = redfish_listener(context, sock, served_tls, shared)
-        listeners: list[Service] = [redfish_server]
-        desk = None
-        if shard is not None and part.desk is not None:
-            desk = Desk(context, shared, part.desk)
-            # First, so that no lane is opened while the listener waits for those that are there to end.
-            listeners.insert(0, desk)
-            context.peers = Peers(shard.number_of, part.names, shard.number)
-            context.peers.start()
-        clients = leases if server is not None else None
-        inventory = nico.status if nico is not None else None
-        control = control_of(config, context, guards.admin, clients, inventory)
-        hasher = Hasher(store.key if store else None)
-        keys = Keys(hasher, Passwords(config.host_bmc_password, config.dpu_bmc_password))
-        members = members_of(control, keeper.journal if keeper else None, keys, alone=shard is None)
-        listeners.insert(0, control)
-        context.outside = Compatible(control, port, guard=guards.redfish, page=page.Page("status")).at
-        if admin is not None and admin_sock is not None:
-            journal = keeper.journal if keeper else None
-            collector = FleetCollector(context.metrics, bmcs, driver, journal, pusher.counted, clients, store)
-            process = ProcessCollector(control.version, control.started, pauses)
-            registry = registry_of(collector, ControlCollector(control), process)
-            if relay is not None:
-                registry.register(RelayCollector(relay.counted))
-            if nico is not None:
-                registry.register(nico.collector)
-            app = admin_app(
-                bmcs,
-                registry,
-                [*page.routes(), *api.routes(control)],
-                inventory=inventory,
-                leases=clients,
-                refusals=api.REFUSALS,
-                survey=collector.survey,
-            )
-            listeners.append(admin_listener(app, admin_sock))
-
-        async def build() -> None:
-            restorer = Restorer(store, clock, keys) if store is not None else None
-            born = clock.now().wall if restorer is None else restorer.born
-            roster = NOBODY if restorer is None else restorer.roster
-            builder = Builder(config, hasher, born, restorer, files, schemas, shard)
-            for _ in builder.populate(bmcs, everybody(config, roster) if roster else None):
-                await asyncio.sleep(0)
-            if server is not None:
-                driver.leases = leases
-                leases.begin(server)
-            for bmc in bmcs:
-                driver.execute(bmc, ())
-            announced = _Banner(bmcs, redfish, port, served_tls is not None, started, shard)
-            announced.say()
-            if server is not None and bmcs.homeless:
-                leases.tell_complete(announced.say_complete)
-            _report(store, restorer)
-            members.begin(builder, roster)
-            if nico is not None:
-                members.added = nico.register_more
-                await nico.begin(bmcs, [one for addition in roster.additions for one in added(addition, config)])
-
-        try:
-            await run(listeners, Housekeeper(context, redfish_server, clock, served_tls), build)
-        finally:
-            if discovery is not None:
-                discovery.stop()
-            if desk is not None and context.peers is not None:
-                desk.close()
-                context.peers.close()
-            leases.close()
-            if server is not None:
-                await server.close()
-            if nico is not None:
-                await nico.stop()
-            await pusher.close()
-            if keeper is not None:
-                await keeper.journal.close()
-
-    fix_mmap_threshold()
-    raise_file_limit()
-    pauses.begin()
-    try:
-        uvloop.run(main())
-    except NotSaved as error:
-        raise click.ClickException(str(error)) from error
-    finally:
-        pauses.end()
-        if store is not None:
-            store.close()
-
-
-def _committed(bmc: Bmc) -> None:
-    """A change that is kept nowhere is done."""
-    bmc.committed()
-
-
-def _relay(dhcp: RelayConfig) -> Relay:
-    server, listen_on = dhcp.server, dhcp.listen
-    return Relay((server.address, server.port), (listen_on.address, listen_on.port), dhcp.advertise, dhcp.window)
-
-
-def _limits(config: FleetConfig) -> Limits:
-    given = {"idle_seconds": config.idle_close, "requests": config.connection_requests}
-    return msgspec.structs.replace(Limits(), **{name: value for name, value in given.items() if value is not None})
-
-
-def _report(store: Store | None, restorer: Restorer | None) -> None:
-    """Say what a start with a state directory found; the store itself says what it set aside."""
-    if store is None or restorer is None:
-        return
-    if restorer.left:
-        click.echo(
-            f"warning: kept for BMCs that the fleet does not have now: the state of {_some(restorer.left)}",
-            err=True,
-        )
-
-
-def _some(ids: list[str]) -> str:
-    """A list of ids that fits a line."""
-    return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-
-
-class _Banner:
-    """What is said once every BMC is there, and, where they lease their addresses, once each has one."""
-
-    def __init__(
-        self, bmcs: Fleet, served: listen.Listen, port: int, with_tls: bool, started: float, shard: Shard | None
-    ) -> None:
-        """started: monotonic time."""
-        self._bmcs, self._served, self._port, self._with_tls, self._started = bmcs, served, port, with_tls, started
-        self._who = f"shard {shard}: " if shard is not None else ""
-
-    def say(self) -> None:
-        """Every BMC is there."""
-        bmcs = self._bmcs
-        some = [bmc.address for bmc in bmcs if bmc.address]
-        where = f"{some[0]} to {some[-1]}" if some and not bmcs.leased else f"{len(some)} of them with an address"
-        said = [f"{self._who}{len(bmcs)} BMCs ready after {self._seconds:.1f} s, {where}, port {self._port}"]
-        said += [f"  {line}" for line in _credentials(bmcs)]
-        if some:
-            said.append(self._try(some[0]))
-        _say(said)
-
-    def say_complete(self) -> None:
-        """Every BMC has an address."""
-        bmcs = self._bmcs
-        _say([f"all {len(bmcs)} BMCs have an address after {self._seconds:.1f} s", self._try(next(iter(bmcs)).address)])
-
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def _try(self, address: str) -> str:
-        scheme, insecure = ("https", "-k ") if self._with_tls else ("http", "")
-        network = self._served.network
-        if self._served.loopback and network.num_addresses > 1 and address.startswith("127."):
-            return f"Try: curl {insecure}{scheme}://{address}:{self._port}/redfish/v1/"
-        here = str(network.network_address) if network.num_addresses == 1 else "127.0.0.1"
-        forwarded = f"-H 'Forwarded: host={address}'"
-        return f"Try: curl {insecure}{forwarded} {scheme}://{here}:{self._port}/redfish/v1/"
-
-
-def _say(lines: list[str]) -> None:
-    click.echo("\n".join(lines))
-    # At once: other shards say theirs.
-    sys.stdout.flush()
-
-
-def _credentials(bmcs: Fleet) -> list[str]:
-    """One line per kind of hardware and of password, with how many there are where a kind has several.
-
-    A password that the user chose is not repeated.
-    """
-    lines = Counter((bmc.tree.head.title, _credential(bmc)) for bmc in bmcs)
-    kinds = Counter(title for title, _ in lines)
-    return [
-        f"{title}{f' ({count} of them)' if several > 1 else ''}: {what}"
-        for title, several in kinds.items()
-        for (of, what), count in lines.most_common()
-        if of == title
-    ]
-
-
-def _credential(bmc: Bmc) -> str:
-    head = bmc.tree.head
-    factory = head.accounts[0]
-    account = bmc.accounts.get(factory.id)
-    if account is not None and account.digest == account.factory:
-        change = "" if account.exempt else ", to be changed first"
-        return f"{factory.user} / {factory.password} (factory password{change})"
-    first = bmc.shared.accounts.get(factory.id)
-    given = account is not None and first is not None and account.digest == first.digest
-    return f"{factory.user} / the password that {'you gave' if given else 'it was changed to'}"

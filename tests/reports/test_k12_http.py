@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bmcsim.cli.serve import _limits
+from bmcsim.cli.process import limits
 from bmcsim.edges.http.context import Limits
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.config import parse
@@ -192,9 +192,9 @@ async def test_c36_an_idle_connection_closes_after_the_time_that_was_chosen(serv
 
 def test_c36_a_fleet_file_chooses_both() -> None:
     machines = "\n[machines.a]\nhost_count = 1"
-    chosen = _limits(parse(f'[bmcsim]\nidle_close = "5s"\nconnection_requests = 100{machines}', "fleet.toml"))
+    chosen = limits(parse(f'[bmcsim]\nidle_close = "5s"\nconnection_requests = 100{machines}', "fleet.toml"))
     assert (chosen.idle_seconds, chosen.requests) == (5, 100)
-    assert _limits(parse(machines, "fleet.toml")) == Limits()
+    assert limits(parse(machines, "fleet.toml")) == Limits()
 
 
 def assert_refused(line: str, right: str) -> None:

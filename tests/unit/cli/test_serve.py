@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from bmcsim.cli import main
-from bmcsim.cli.serve import _Banner, _credential, _credentials
+from bmcsim.cli.banner import Banner, credential, credentials
 from bmcsim.edges.http import forwarding
 from bmcsim.edges.http.listen import parse_listen
 from bmcsim.fleet.registry import Fleet
@@ -46,7 +46,7 @@ def test_an_address_that_the_relay_cannot_have_is_an_error_with_its_key(tmp_path
 
 def test_the_banner_says_how_many_have_an_address_and_when_all_have(capsys: pytest.CaptureFixture[str]) -> None:
     site = Site(HOSTS, DhcpServer([f"127.70.0.{n}" for n in range(1, 20)]))
-    banner = _Banner(site.fleet, parse_listen("127.0.0.0/8:1266"), 1266, True, 0.0, None)
+    banner = Banner(site.fleet, parse_listen("127.0.0.0/8:1266"), 1266, True, 0.0, None)
     banner.say()
     said = capsys.readouterr().out
     assert ("6 BMCs ready after" in said, "0 of them with an address, port 1266" in said) == (True, True)
@@ -60,10 +60,10 @@ def test_the_banner_says_how_many_have_an_address_and_when_all_have(capsys: pyte
 
 def test_the_banner_tells_the_password_that_works() -> None:
     fresh = make_client("bluefield3", password=None)
-    assert _credential(fresh.bmc).endswith("0penBmc (factory password, to be changed first)")
+    assert credential(fresh.bmc).endswith("0penBmc (factory password, to be changed first)")
     fresh.bmc.set_password("root", "Rotated-1", fresh.clock.now())
-    assert _credential(fresh.bmc).endswith("the password that it was changed to")
-    assert _credential(make_client("bluefield3").bmc).endswith("the password that you gave")
+    assert credential(fresh.bmc).endswith("the password that it was changed to")
+    assert credential(make_client("bluefield3").bmc).endswith("the password that you gave")
 
 
 def test_the_banner_counts_where_one_kind_has_several_passwords() -> None:
@@ -73,9 +73,9 @@ def test_the_banner_counts_where_one_kind_has_several_passwords() -> None:
         fleet.add(client.bmc)
     factory = "root / 0penBmc (factory password, to be changed first)"
     title = clients[0].bmc.tree.head.title
-    assert _credentials(fleet) == [f"{title}: {factory}"]
+    assert credentials(fleet) == [f"{title}: {factory}"]
     clients[1].bmc.set_password("root", "Rotated-1", clients[1].clock.now())
-    assert _credentials(fleet) == [
+    assert credentials(fleet) == [
         f"{title} (2 of them): {factory}",
         f"{title} (1 of them): root / the password that it was changed to",
     ]
