@@ -49,6 +49,6 @@ def _address(text: str) -> tuple[str, int]:
     """Where to ask a listener that is configured so. Raises BadParameter."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (host and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 65536):
+    if not (host and port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
         raise click.BadParameter(f"{text!r} must be ADDRESS:PORT, such as 127.0.0.1:9090.", param_hint="'--admin'")
     return _WILDCARDS.get(host, host), int(port)

@@ -87,9 +87,11 @@ def csv(curves: Sequence[Curve]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, str | None]]) -> str:
-    """Rows with the same names as a table; nothing for null."""
+    """Rows with the same names as a table, nothing for null; '' for no rows."""
+    if not rows:
+        return ""
     out = io.StringIO()
-    writer = csv_files.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv_files.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()

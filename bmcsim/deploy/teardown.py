@@ -89,9 +89,9 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     """What is made empty, and what is kept.
 
     kubeconfig, context: as kubectl's flags, '' for its defaults. release, namespace: of the simulator.
-    delete_namespace: with everything in it, in place of its certificates alone. tables: more of them to empty.
-    clear_database: whether to; database_*: its name, and its pod. dpf_crs: whether to delete DPF's objects; core_config: whether to take the
-    proxy out of NICo's configuration; vault: whether to delete passwords.
+    delete_namespace: with everything in it, in place of its certificates alone. clear_database: whether to empty it;
+    database_*: its name, and its pod; tables: more of them to empty. dpf_crs: whether to delete DPF's objects.
+    core_config: whether to take the proxy out of NICo's configuration. vault: whether to delete passwords.
     """
 
     kubeconfig: str = ""
@@ -267,21 +267,26 @@ def decoded(data: bytes) -> bytes:
     return plain
 
 
+# The token comes on the standard input, where no list of processes shows it. One call for each of thousands of BMCs,
+# from here and one after the other, would take hours. That there is nothing to list is no error; any other is one.
+_VAULT_SCRIPT = (
+    "read -r VAULT_TOKEN || :; export VAULT_TOKEN VAULT_ADDR=https://127.0.0.1:8200 VAULT_SKIP_VERIFY=true; "
+    "macs() {{ found=$(vault kv list -format=json {mount}/machines/bmc 2>&1) || "
+    'case $found in *"No value found"*|"{{}}"|"[]") ;; *) echo "$found" >&2; exit 1;; esac; '
+    "echo \"$found\" | tr -d '\", /' | grep -iE '^([0-9a-f]{{2}}[:-]?){{6}}$' || :; }}; "
+    "for path in bmc/site/root all_hosts/factory_default/bmc-metadata-items/dell; "
+    'do vault kv metadata delete "{mount}/machines/$path" >/dev/null || exit 1; done; '
+    "left=$(macs) || exit 1; "
+    'echo "$left" | xargs -r -P 32 -I MAC vault kv metadata delete {mount}/machines/bmc/MAC/root >/dev/null || exit 1; '
+    'left=$(macs) || exit 1; printf %s "$left" | grep -c . || :'
+)
+
+
 def _vault(site: Site) -> Step:
     if not _MOUNT.fullmatch(site.vault_mount):
         raise ValueError(f"{site.vault_mount!r} is no mount of Vault, such as {VAULT_MOUNT}")
-    bmcs = f"{site.vault_mount}/machines/bmc"
-    host = f"{site.vault_mount}/machines/all_hosts/factory_default/bmc-metadata-items/dell"
-    macs = f"vault kv list -format=json {bmcs} | tr -d '\", ' | tr -d '/' | grep -iE '^([0-9a-f]{{2}}[:-]?){{6}}$'"
-    script = (
-        "read -r VAULT_TOKEN || :; export VAULT_TOKEN VAULT_ADDR=https://127.0.0.1:8200 VAULT_SKIP_VERIFY=true; "
-        "vault token lookup >/dev/null || exit 1; "
-        f'for path in {bmcs}/site/root {host}; do vault kv metadata delete "$path" >/dev/null || exit 1; done; '
-        # One call for each of thousands, one after the other, takes hours.
-        f"{macs} | xargs -r -P 32 -I MAC vault kv metadata delete {bmcs}/MAC/root >/dev/null || exit 1; "
-        f"{macs} | wc -l"
-    )
     token = _kubectl(site, "get", "secret", VAULT_TOKEN, "-n", site.core_namespace, "-o", "jsonpath={.data.token}")
+    script = _VAULT_SCRIPT.format(mount=site.vault_mount)
     delete = _kubectl(
         site,
         *("exec", "-i", "-n", site.vault_namespace, "vault-0", "-c", "vault", "--", "sh", "-c", script),

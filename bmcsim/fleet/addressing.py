@@ -16,6 +16,9 @@ def readdress(fleet: Fleet, bmc: Bmc, leases: Leasing | None = None) -> None:
 
     A static address that another BMC has or is to have is left alone (RFC 5227 2.1.1), and said in the log.
     """
+    if fleet.by_id(bmc.id) is not bmc:
+        # It was removed while the change that moves it was being stored.
+        return
     static = addressing.static(bmc)
     if static is not None and fleet.taken(static.address, bmc.identity.bmc_mac):
         log.warning("%s does not use its static address %s, which is another BMC's", bmc.id, static.address)

@@ -4,6 +4,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from bmcsim.fleet.converters import shown
 from bmcsim.fleet.tables import ConfigError
 from bmcsim.machine.fault_rules import FaultError
 from bmcsim.machine.faults import Rules
@@ -120,7 +121,7 @@ def implied(preset: str | None) -> Conduct:
 def preset_name(value: Any) -> str:
     """A preset's name. Raises ValueError that lists the known ones."""
     if not isinstance(value, str) or value not in presets.names():
-        raise ValueError(f"must be one of {', '.join(presets.names())}, not {value!r}")
+        raise ValueError(f"must be one of {', '.join(presets.names())}, not {shown(value)}")
     return value
 
 
@@ -129,7 +130,7 @@ def one_of(*allowed: str) -> Any:
 
     def convert(value: Any) -> str:
         if not isinstance(value, str) or value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}, not {value!r}")
+            raise ValueError(f"must be one of {', '.join(allowed)}, not {shown(value)}")
         return value
 
     return convert

@@ -629,7 +629,7 @@ def _check_relays(findings: Findings, dhcp: DhcpConfig, groups: Iterable[Machine
 def _rack_type(value: Any) -> str:
     name = converters.text(value)
     if name not in rack_types.names():
-        raise ValueError(f"must be one of {', '.join(rack_types.names())}, not {name}")
+        raise ValueError(f"must be one of {', '.join(rack_types.names())}, not {converters.shown(name)}")
     return name
 
 

@@ -175,7 +175,7 @@ def _rate(value: Any) -> float:
 def _endpoint(value: Any) -> Endpoint:
     address, _, port = converters.text(value).rpartition(":")
     try:
-        if not (port.isascii() and port.isdecimal() and int(port[:6]) <= 65535):
+        if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65535):
             raise ValueError("no port")
         return Endpoint(str(IPv4Address(address)), int(port))
     except ValueError:

@@ -46,6 +46,7 @@ What = Callable[[Bmc, Moment], Sequence[Action]]
 """Changes a BMC; what others have to be told. Raises Skipped and Failed, and then nothing is to be kept."""
 
 _MAX_FAULTS = 256
+_LONGEST_SHOWN = 16 * 1024
 _LARGEST_READING = 1e12
 _LONGEST = 366 * 86400.0
 
@@ -136,9 +137,13 @@ Operation = Power | BmcReset | FactoryReset | SetPassword | Faults | Timing | Se
 
 
 def redacted(operation: Operation) -> Operation:
-    """An operation as others may see it."""
-    if isinstance(operation, SetPassword) and operation.password is not None:
-        return msgspec.structs.replace(operation, password="***")
+    """An operation as others may see it, and as it is kept for them: of rules that are long the ids alone."""
+    match operation:
+        case SetPassword(password=str()):
+            return msgspec.structs.replace(operation, password="***")
+        case Faults() if len(msgspec.json.encode(operation)) > _LONGEST_SHOWN:
+            ids = [one if isinstance(one, str) else str(one["id"]) for one in operation.add]
+            return msgspec.structs.replace(operation, add=ids)
     return operation
 
 

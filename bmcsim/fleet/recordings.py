@@ -75,7 +75,7 @@ class Recordings:
         if len(self._recordings) >= MOST_RECORDINGS:
             raise TooManyRecordings
         self._made += 1
-        made = Recording(str(self._made), selection, limit, wall, frozenset(bmc.id for bmc in bmcs))
+        made = Recording(str(self._made), selection.brief, limit, wall, frozenset(bmc.id for bmc in bmcs))
         self._recordings[made.id] = made
         self._switch(self)
         return made

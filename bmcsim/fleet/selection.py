@@ -31,6 +31,7 @@ CHUNK = 500
 """BMCs that are looked at between two turns of others."""
 
 _MAX_WORDS = 20_000
+_SHOWN = 20
 _DPU = "-dpu-"
 _HEX = re.compile(r"[0-9a-f:]+")
 _MAC = re.compile(r"[0-9A-Fa-f]{12}")
@@ -80,6 +81,12 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     def empty(self) -> bool:
         """Whether it says nothing."""
         return self == Selection()
+
+    @property
+    def brief(self) -> "Selection":
+        """As it is kept to be shown: of each word the first 20 values. Millions of bytes may come with each request."""
+        lists = {name: value for name, value in msgspec.structs.asdict(self).items() if isinstance(value, list)}
+        return msgspec.structs.replace(self, **{name: values[:_SHOWN] for name, values in lists.items()})
 
 
 # facts

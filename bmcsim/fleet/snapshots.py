@@ -239,7 +239,7 @@ class Reader:
     def _json(self, text: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(text, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SnapshotError(f"is damaged{self._where}: {error}") from None
 
     def _block(self, data: bytes) -> Iterator[Read]:

@@ -89,7 +89,7 @@ def opened(
     page = context.new_page()
     page.set_default_timeout(10_000)
     said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("dialog", lambda dialog: said.append(f"dialog {dialog.message}"))
     page.add_init_script(MEASURE)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -177,6 +177,8 @@ def _serving(methods: Mapping[str, Endpoint], guard: Guard, changed: Changed | N
             return problem(refused.status, str(refused), headers)
         except ControlError as error:
             return problem(error.status, str(error))
+        except ClientDisconnect:
+            return problem(400, "the body is cut off")
         if isinstance(answer, Response):
             return answer
         if answer is None:
@@ -218,7 +220,7 @@ async def _body(endpoint: Endpoint, request: Request) -> Any:
             raise ControlError(413, f"the body is larger than {endpoint.limit} bytes")
     try:
         return msgspec.json.decode(bytes(body) or b"{}", type=endpoint.body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ControlError(400, f"the body is wrong: {error}") from error
 
 

@@ -168,6 +168,8 @@ class AuditLog(msgspec.Struct):
 def endpoints(control: Control) -> list[Endpoint]:
     """The endpoints."""
     running = control.clock.now().scale or control.config.time_scale
+    # Each moves the time from where the one before it left it.
+    steps = asyncio.Lock()
 
     async def fleet(_call: Call) -> Overview:
         return await _overview(control)
@@ -192,9 +194,10 @@ def endpoints(control: Control) -> list[Endpoint]:
             raise ControlError(400, "say one of step, scale and paused")
         fired = 0
         if wanted.step is not None:
-            for now in control.driver.skipping(wanted.step, _TIMERS_AT_ONCE):
-                fired += now
-                await asyncio.sleep(0)
+            async with steps:
+                for now in control.driver.skipping(wanted.step, _TIMERS_AT_ONCE):
+                    fired += now
+                    await asyncio.sleep(0)
         elif wanted.paused:
             control.driver.rescale(0.0)
         else:

@@ -57,9 +57,9 @@ class Reason(msgspec.Struct):
 class Job(msgspec.Struct, kw_only=True):
     """An operation over many BMCs.
 
-    operation: without its secrets. created, ended: RFC 3339; ended: null while it runs. seconds: how long it has run.
-    total: BMCs of the selection; what is neither done, failed nor skipped was not begun yet, or not stored yet.
-    progress: 0 to 1.
+    operation: without its secrets; of fault rules that are long the ids. selection: of each word the first 20 values.
+    created, ended: RFC 3339; ended: null while it runs. seconds: how long it has run. total: BMCs of the selection;
+    what is neither done, failed nor skipped was not begun yet, or not stored yet. progress: 0 to 1.
     """
 
     id: str
@@ -100,7 +100,7 @@ class _Running:
     """A job on its way."""
 
     def __init__(self, id_: str, operation: Operation, selection: Selection, wave: Wave | None, total: int) -> None:
-        self.id, self.operation, self.selection, self.wave, self.total = id_, operation, selection, wave, total
+        self.id, self.operation, self.selection, self.wave, self.total = id_, operation, selection.brief, wave, total
         self.state: JobState = "running"
         self.created = self.ended = 0.0
         self.done = self.failed = self.skipped = 0

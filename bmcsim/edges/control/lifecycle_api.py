@@ -115,7 +115,7 @@ def endpoints(control: Control) -> list[Endpoint]:
             raise ControlError(409, str(error)) from error
         except NotSaved as error:
             raise ControlError(507, f"nothing was removed: {error}") from error
-        call.noted = {"selection": which.selection, "bmcs": len(gone)}
+        call.noted = {"selection": which.selection.brief, "bmcs": len(gone)}
         return Removed(gone)
 
     async def move(call: Call) -> Moved:
@@ -125,6 +125,8 @@ def endpoints(control: Control) -> list[Endpoint]:
             await control.apply(bmc, prepared(Move(address=to.address)))
         except (Skipped, Failed) as reason:
             raise ControlError(409, f"{bmc.id}: {reason}") from None
+        if to.address is not None and bmc.address != to.address:
+            raise ControlError(409, f"{bmc.id}: another BMC has taken {to.address} meanwhile; choose another one")
         call.noted = {"bmc": bmc.id, "address": to.address}
         return Moved(bmc.id, bmc.address or None)
 

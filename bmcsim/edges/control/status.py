@@ -172,7 +172,7 @@ class Compatible:
         if "limit" not in query and "after" not in query:
             return await _whole(self._machines, request)
         text = query.get("limit", str(_PAGE))
-        if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_PAGE:
+        if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MAX_PAGE:
             return PlainTextResponse(f"limit must be a number from 1 to {MAX_PAGE}", 400)
         document = await self._machines.document()
         try:

@@ -85,6 +85,14 @@ def test_everything_is_listed_however_many_there_are(served: Served) -> None:
     assert served.run("fleet", "ls", *many, "--sort", "errors").exit_code == 2
 
 
+def test_a_list_is_asked_for_in_pages(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmcsim.cli.selection._PAGE", 50)
+    every = [bmc.id for bmc in served.site.fleet]
+    assert ids(served) == every
+    assert served.said == ["GET bmcs"] * (len(every) // 50 + 1)
+    assert ids(served, "--limit", "60") == every[:60]
+
+
 def test_a_sample_is_the_same_each_time(served: Served) -> None:
     drawn = ids(served, "--sample", "10%")
     assert len(drawn) == round(len(served.site.fleet) / 10)

@@ -104,7 +104,7 @@ def test_it_goes_to_standard_error_with_all_of_that(
     monkeypatch.setattr(logging.root, "level", logging.WARNING)
     configure(LogOptions("json", "debug"))
     logging.getLogger("bmcsim.y").debug("one", extra={"bmc": "b"})
-    logging.getLogger("python_multipart").debug("two")
+    logging.getLogger("some.library").debug("two")
     logging.getLogger("uvicorn.error").info("three")
     captured = capsys.readouterr()
     assert captured.out == ""

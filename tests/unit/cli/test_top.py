@@ -7,6 +7,7 @@ import re
 import select
 import subprocess
 import sys
+import termios
 import time
 from typing import Any
 
@@ -271,15 +272,18 @@ def test_on_a_terminal_it_takes_keys_and_leaves_it_as_it_was(served: Served, col
     environment |= {} if colour else {"NO_COLOR": "1"}
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "bmcsim", "top", "--interval", "0.1"]
+    before = termios.tcgetattr(theirs)
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
     shown_text = _until(ours, "alpha-0")
+    assert termios.tcgetattr(theirs) != before
     os.write(ours, b"/gone-0\r")
     shown_text += _until(ours, "0-0 of 0")
     os.write(ours, b"q")
     shown_text += _until(ours, "\x1b[?1049l")
     assert process.wait(10) == 0
+    assert termios.tcgetattr(theirs) == before
     os.close(ours)
+    os.close(theirs)
     assert shown_text.startswith("\x1b[?1049h\x1b[?25l")
     assert ("\x1b[7m" in shown_text) is colour
 

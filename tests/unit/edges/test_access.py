@@ -69,7 +69,10 @@ async def test_a_request_refused_before_its_body_is_logged(server: Server, caplo
     head = f"PATCH {SYSTEM} HTTP/1.1\r\nHost: {FIRST}\r\nContent-Length: 5\r\nX-Request-Id: abc\r\n\r\n"
     (answer,) = await told(server, head.encode())
     assert answer.status == 401 and answer.fields["x-request-id"] == "abc"
-    assert [(one["status"], one["request_id"]) for one in lines(caplog)] == [(401, "abc")]
+    nobodys = send("PATCH", SYSTEM, b"{}", "Forwarded: host=192.0.2.77", chunked=True)
+    assert (await told(server, nobodys))[0].status == 404
+    assert [(one["status"], one["bmc"] != "") for one in lines(caplog)] == [(401, True), (404, False)]
+    assert lines(caplog)[0]["request_id"] == "abc"
 
 
 async def test_an_id_goes_back_with_the_answer_also_where_the_header_was_seen_before(

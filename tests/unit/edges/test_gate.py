@@ -52,6 +52,7 @@ async def test_an_address_outside_the_served_network_is_refused(server: Server) 
     assert await ending("127.0.0.1", server.port) == "reset"
     (answer,) = await server.exchange(get("/redfish", CLOSE))
     assert answer.status == 200
+    assert server.context.metrics.connections_refused == 1
 
 
 async def test_an_address_that_is_not_known_any_more_is_refused(server: Server) -> None:

@@ -93,6 +93,17 @@ def test_a_bmc_that_moves_is_at_its_new_address_and_absent_at_the_old_one() -> N
     assert fleet.route(b"", b"", "192.0.2.2") is second.bmc
 
 
+@pytest.mark.parametrize("leases", [None, Leases()])
+def test_a_bmc_that_was_removed_while_it_moved_is_nowhere(leases: Leases | None) -> None:
+    fleet, (first, _) = fleet_of(2, leases)
+    first.driver.readdress = None
+    assert move(first, FREE) == 204
+    fleet.remove(first.bmc)
+    readdress(fleet, first.bmc, leases)
+    assert (fleet.by_address(FREE), first.bmc.address) == (None, "")
+    assert leases is None or leases.asked == []
+
+
 def test_the_only_bmc_of_a_fleet_does_not_answer_where_it_was() -> None:
     fleet, (only,) = fleet_of(1)
     assert [move(only, address) for address in (FREE, "10.9.0.8")] == [204, 204]

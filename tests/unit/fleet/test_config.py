@@ -415,6 +415,10 @@ def test_bad_durations(value: str) -> None:
             "dhcp.prefix: 127.64.0.0/18 has 0 addresses to give, 1 are needed: a /17 would do",
         ),
         (f"dhcp = {{ type = 'static' }}\n{GROUP}", "dhcp.type: must be one of pool, udp_relay, api, not 'static'"),
+        (
+            f"[bmcsim]\nssdp = '{'a' * 70_000}'\n{GROUP}",
+            "bmcsim.ssdp: must be one of absent, disabled, enabled, not 'aaaaaaaaaaaa...a",
+        ),
         ("a = [1,\n2", "is not TOML: "),
         ("a = 1\nb = \n", "is not TOML: Invalid value (at line 2, column 5)"),
         (f"a = {'[' * 100_000}", "is not TOML that can be read: too deeply nested"),

@@ -62,6 +62,7 @@ def test_each_type_has_its_own_keys_and_defaults() -> None:
         (relay(server_address="'kea:67'"), "dhcp.server_address: must be ADDRESS:PORT"),
         (relay(server_address="'10.0.0.1:x'"), "dhcp.server_address: must be ADDRESS:PORT"),
         (relay(server_address="'10.0.0.1:65536'"), "dhcp.server_address: must be ADDRESS:PORT"),
+        (relay(server_address="'10.0.0.1:0000001234567'"), "dhcp.server_address: must be ADDRESS:PORT"),
         (relay(server_address="'10.0.0.1:0'"), "dhcp.server_address: must have a port that is not 0"),
         (relay(server_address="'0.0.0.0:67'"), "dhcp.server_address: must be a unicast address, which 0.0.0.0 is not"),
         (relay(server_address="'224.0.0.1:67'"), "dhcp.server_address: must be a unicast address"),

@@ -501,6 +501,7 @@ def damaged(data: bytes) -> Iterable[tuple[bytes, str]]:
     yield data[:-1], "is cut off behind the row of b-0"
     yield data + b"x", "goes on behind its end"
     yield data + data, "goes on behind its end"
+    yield data[:8] + (60_000).to_bytes(4) + b'{"format":1,"x":' + b"[" * 59_984, "is damaged"
     yield data.replace(b'"format":1', b'"format":9'), "has format 9, and this bmcsim knows only 1"
     yield data.replace(b'"rows":7', b'"rows":8', 1), "its header is not the one that was written"
     yield data[:-5] + b'00"}' + data[-1:], "is damaged"

@@ -118,7 +118,7 @@ def test_one_bmc_of_a_rack_can_be_named(id_: str, there: bool) -> None:
     ("text", "line"),
     [
         ("[racks.a]\nids = ['r']", "racks.a.type: is missing; there are wiwynn_gb200_nvl72"),
-        ("[racks.a]\ntype = 'x'\nids = ['r']", "racks.a.type: must be one of wiwynn_gb200_nvl72, not x"),
+        ("[racks.a]\ntype = 'x'\nids = ['r']", "racks.a.type: must be one of wiwynn_gb200_nvl72, not 'x'"),
         ("[racks.a]\ntype = 'wiwynn_gb200_nvl72'", "racks.a.ids: is missing; write the ids of the racks"),
         (
             "[racks.a]\ntype = 'wiwynn_gb200_nvl72'\nids = []",

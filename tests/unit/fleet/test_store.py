@@ -70,6 +70,18 @@ def test_what_was_written_is_there_after_reopening(filled: Path) -> None:
         assert store.quarantined == []
 
 
+def test_the_size_is_that_of_the_files(directory: Path) -> None:
+    store = Store.open(directory, "fleet-1")
+    before = store.size
+    store.write({"a": b"x" * 100_000})
+    assert store.size >= before + 100_000
+    assert store.size == sum((directory / name).stat().st_size for name in ("state.sqlite", "state.sqlite-wal"))
+    store.close()
+    for name in ("state.sqlite", "state.sqlite-wal"):
+        (directory / name).unlink(missing_ok=True)
+    assert store.size == 0
+
+
 def test_the_key_is_made_once(directory: Path, tmp_path: Path) -> None:
     with closing(Store.open(directory, "f")) as store:
         key = store.key

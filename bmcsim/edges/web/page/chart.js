@@ -129,7 +129,7 @@ class Chart {
 
 function seconds(value) {
   if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
-  return value < 1 ? `${(value * 1000).toPrecision(2).replace(/\.0$/, "")} ms` : `${value.toFixed(1)} s`;
+  return value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : `${value.toFixed(1)} s`;
 }
 
 function short(value) {

@@ -1,7 +1,7 @@
 // The fleet as a grid of cells on a canvas, in blocks: racks where there are some, else groups.
 
-const LARGEST = 44, SMALLEST = 5;
-const LABEL = 16, GAP = 10;
+const LARGEST = 44, SMALLEST = 4;
+const LABEL = 16, GAP = 8;
 const FLASH = 900;
 
 // Between two cells.

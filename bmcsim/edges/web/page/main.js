@@ -213,7 +213,8 @@ const cards = new Map();
 function job(id, title) {
   const bar = h("progress", { max: 1, value: 0, "aria-label": title }), said = h("span", { class: "faint" }, "Asking");
   const cancels = h("button", { type: "button", class: "quiet", "aria-label": "Cancel", hidden: true }, "✕");
-  const element = h("div", { class: "card job" }, h("b", {}, title), cancels, bar, said);
+  const head = h("b", {}, title);
+  const element = h("div", { class: "card job" }, head, cancels, bar, said);
   const card = {
     follow(given) {
       cards.set(given, card);
@@ -222,6 +223,7 @@ function job(id, title) {
       const check = async () => {
         if (card.over) return;
         const now = await api.get(`/jobs/${given}`).catch(() => null);
+        if (now && id !== null) head.textContent = `Job ${given}: ${now.operation.type.replaceAll("_", " ")}`;
         if (now) card.told(now);
         // The stream tells how far it is; this is for when it does not.
         setTimeout(check, 2000);
@@ -269,13 +271,14 @@ function dialog(content) {
   box.setAttribute("aria-label", box.firstElementChild.textContent);
   box.returnValue = "";
   box.showModal();
+  box.querySelector("input, .primary").focus();
   return new Promise((resolve) => box.addEventListener("close", () => resolve(box.returnValue), { once: true }));
 }
 
 async function ask(title, text, confirm) {
   return await dialog((close) => [h("h2", {}, title), text ? h("p", {}, text) : "", h("div", { class: "line end" },
     h("button", { type: "button", onclick: () => close("") }, "Cancel"),
-    h("button", { type: "button", class: "primary", autofocus: true, onclick: () => close("yes") }, confirm))]) === "yes";
+    h("button", { type: "button", class: "primary", onclick: () => close("yes") }, confirm))]) === "yes";
 }
 
 // The token of the listener; null for none.
@@ -294,10 +297,10 @@ async function askToken(again) {
 // charts of requests
 
 const charts = control ? [
-  [new Chart("Requests per second", [{ name: "", color: "--accent", filled: true }], short, TEN_MINUTES), (one) => [one.requests]],
+  [new Chart("Requests/s", [{ name: "", color: "--accent", filled: true }], short, TEN_MINUTES), (one) => [one.requests]],
   [new Chart("Latency", [{ name: "p50", color: "--accent" }, { name: "p99", color: "--resetting" }], seconds, TEN_MINUTES),
     (one) => [one.p50, one.p99]],
-  [new Chart("Errors per second", [{ name: "4xx, 5xx", color: "--fault" }, { name: "dropped", color: "--homeless" }], short, TEN_MINUTES),
+  [new Chart("Errors/s", [{ name: "failed", color: "--fault" }, { name: "dropped", color: "--homeless" }], short, TEN_MINUTES),
     (one) => [one.errors, one.dropped]],
 ] : [];
 $("rates").append(...charts.map(([chart]) => chart.element));
@@ -320,6 +323,7 @@ view.addEventListener("change", () => {
 $("search").addEventListener("input", search);
 $("search").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+  recount();
   if (matching.length) {
     grid.at = matching.reduce((first, i) => (grid.rank[i] < grid.rank[first] ? i : first));
     $("grid").focus();

@@ -26,9 +26,11 @@ function operations(presets, does) {
 function menu(name, items, does) {
   const list = h("div", { popover: "auto", class: "menu", role: "menu", "aria-label": name });
   const button = h("button", { type: "button", class: "drops", "aria-haspopup": "menu", popoverTargetElement: list }, name);
-  list.append(...items.map((item, at) => h("button", {
-    type: "button", role: "menuitem", autofocus: at === 0, onclick: () => { list.hidePopover(); does(item); },
+  list.append(...items.map((item) => h("button", {
+    type: "button", role: "menuitem", onclick: () => { list.hidePopover(); does(item); },
   }, item.name, item.title && h("small", {}, item.title))));
+  // Not before: what comes into a document with this asks for the focus at once.
+  list.addEventListener("beforetoggle", () => { list.firstElementChild.autofocus = true; });
   list.addEventListener("toggle", (event) => {
     if (event.newState !== "open") return;
     const at = button.getBoundingClientRect(), { offsetWidth: wide, offsetHeight: high } = list;

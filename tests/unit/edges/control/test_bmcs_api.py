@@ -163,6 +163,11 @@ async def test_machines_of_a_rack_name_each_other(site: Site) -> None:
     assert all(item["rack"] == "row-7" for item in (await site.get("bmcs", group="beta"))["items"])
 
 
+async def test_a_resource_is_read_with_a_query(site: Site) -> None:
+    expanded = await site.get("bmcs/alpha-4/redfish", path="/redfish/v1/Systems?$expand=.")
+    assert expanded["Members"][0]["PowerState"] == "On"
+
+
 async def test_a_resource_is_read_without_a_password_a_fault_or_a_trace(site: Site) -> None:
     bmc = site.bmc("alpha-3")
     await site.operate({"type": "faults", **FAULT}, ids=["alpha-3"])
@@ -175,6 +180,6 @@ async def test_a_resource_is_read_without_a_password_a_fault_or_a_trace(site: Si
     account = await site.get("bmcs/alpha-3/redfish", path=accounts["Members"][0]["@odata.id"])
     assert account["Password"] is None
     assert bmc.state is before and bmc.uncommitted is None
-    for path in ("/redfish/v1/Nothing", "/redfish/v1/$metadata", "/redfish/v1/Systems?$expand=.", "nonsense"):
+    for path in ("/redfish/v1/Nothing", "/redfish/v1/$metadata", "/redfish/v1/Systems?$expand=x", "nonsense"):
         answer = await site.client.get("/api/v1/bmcs/alpha-3/redfish", params={"path": path})
         assert (path, answer.status_code) == (path, 404)

@@ -1,5 +1,6 @@
 """The fleet as a whole, its clock, and who changed what."""
 
+import asyncio
 import logging
 from collections import Counter
 from typing import Any
@@ -127,6 +128,12 @@ async def test_what_is_no_change_of_the_clock_changes_nothing(site: Site, body: 
     assert (await site.send("POST", "clock", body)).status_code == 400
     assert await site.get("clock") == before
     assert (await site.get("audit"))["changes"] == []
+
+
+async def test_steps_at_the_same_time_follow_each_other(site: Site) -> None:
+    await site.operate({"type": "bmc_reset"}, group=["beta"])
+    answers = await asyncio.gather(*[site.send("POST", "clock", {"step": 1000}) for _ in range(3)])
+    assert max(answer.json()["hardware"] for answer in answers) == pytest.approx(3000)
 
 
 # who changed what

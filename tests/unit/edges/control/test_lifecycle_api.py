@@ -77,6 +77,14 @@ async def test_what_cannot_be_is_refused(
     assert [bmc.id for bmc in living.fleet] == before
 
 
+async def test_a_bmc_whose_new_address_another_one_took_meanwhile_has_not_moved(living: Site) -> None:
+    home = living.bmc("alpha-0").address
+    living.driver.readdress = lambda bmc: None
+    answer = await living.send("POST", "bmcs/alpha-0/move", {"address": "127.64.30.9"})
+    assert (answer.status_code, living.bmc("alpha-0").address) == (409, home)
+    assert "127.64.30.9" in answer.json()["detail"]
+
+
 async def test_a_bmc_moves(living: Site) -> None:
     living.driver.readdress = lambda bmc: living.fleet.move(bmc, "127.64.30.9")
     moved = await living.send("POST", "bmcs/alpha-0/move", {"address": "127.64.30.9"})

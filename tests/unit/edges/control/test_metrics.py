@@ -1,5 +1,7 @@
 """What /metrics says of the control plane."""
 
+from typing import Any
+
 import pytest
 
 from bmcsim.edges.control.metrics import ControlCollector
@@ -33,3 +35,13 @@ async def test_an_endpoint_that_breaks_counts_as_5xx(site: Site) -> None:
     with pytest.raises(TypeError):
         await site.client.get("/api/v1/jobs")
     assert site.control.answered[5] == 1
+
+
+async def test_open_live_streams_are_counted(site: Site) -> None:
+    registry = registry_of(ControlCollector(site.control))
+    hub: Any = site.control.listeners
+    listener = hub.join(frozenset({"job"}), frozenset(), "")
+    assert registry.get_sample_value("bmcsim_control_streams") == 1
+    hub.leave(listener)
+    hub.close()
+    assert registry.get_sample_value("bmcsim_control_streams") == 0

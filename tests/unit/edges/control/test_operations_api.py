@@ -210,6 +210,7 @@ async def test_a_bmc_moves_and_comes_home(site: Site) -> None:
         ({"operation": {"type": "set_reading", "uri": "/x", "reading": 1e13}, "all": True}, 400),
         ({"operation": {"type": "bmc_reset"}, "all": True, "wave": {"size": 0}}, 400),
         (b"{", 400),
+        (b'{"all": true, "operation": {"type": "faults", "add": [{"id": ' + b"[" * 100_000, 400),
         (b" " * (5 * 1024 * 1024), 413),
     ],
 )
@@ -373,6 +374,21 @@ async def test_only_so_many_jobs_run_and_only_so_many_are_kept(make_site: MakeSi
     assert ([job["id"] for job in jobs[:2]], len(jobs)) == (["116", "115"], KEPT)
 
 
+async def test_what_is_kept_of_an_order_is_small(site: Site) -> None:
+    nobody = [f"{number:0200}" for number in range(19_000)]
+    where = {"OdataId": "/x"}
+    action = {"JsonMerge": {"Name": "y" * 30_000}}
+    rules = [{"id": f"r{one}", "selector": where, "action": action} for one in range(2)]
+    job = await site.operate({"type": "faults", "add": [*rules, "flaky"]}, group=["beta", *nobody], ids=["beta-0"])
+    assert (counts(job), site.bmc("beta-0").state.faults.rules[0].id) == ((1, 1, 0, 0), "r0")
+    assert job["operation"]["add"] == ["r0", "r1", "flaky"]
+    assert job["selection"] == {"ids": ["beta-0"], "group": ["beta", *nobody[:19]]}
+    await site.send("POST", "recordings", {"selection": {"group": ["beta", *nobody]}})
+    await site.send("DELETE", "machines", {"selection": {"group": ["beta", *nobody]}})
+    for path in ("jobs", "audit", "recordings"):
+        assert len((await site.client.get(f"/api/v1/{path}")).content) < 20_000
+
+
 async def test_an_error_that_nobody_foresaw_is_one_bmcs_alone(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -388,3 +404,18 @@ async def test_an_error_that_nobody_foresaw_is_one_bmcs_alone(
     job = await site.operate({"type": "bmc_reset"}, group=["beta"])
     assert (counts(job), job["reasons"][0]["reason"]) == ((4, 3, 0, 1), "internal error: ZeroDivisionError")
     assert (broken.state.resets, site.bmc("beta-2").state.resets) == (0, 99)
+
+
+async def test_who_leaves_in_mid_body_does_nothing_and_is_no_error(site: Site) -> None:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/v1/operations", "query_string": b"", "headers": headers}
+    await site.app(scope, receive, send)
+    assert (sent[0]["status"], (await site.get("jobs"))["jobs"]) == (400, [])
