@@ -310,7 +310,8 @@ def _said() -> Iterator[None]:
 def _part(text: str) -> tuple[int, int]:
     """'2/4' -> (2, 4). Raises BadParameter."""
     number, _, count = text.partition("/")
-    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= MAX_SHARDS:
+    numbers = len(text) <= 5 and number.isdecimal() and count.isdecimal()
+    if numbers and 1 <= int(number) <= int(count) <= MAX_SHARDS:
         return int(number), int(count)
     raise click.BadParameter(
         f"{text!r} must be I/N, such as 1/2, N up to {MAX_SHARDS} and I up to N.", param_hint="'--shard'"

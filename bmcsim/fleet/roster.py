@@ -168,6 +168,10 @@ def extended(
         table = {"hw_type": _HARDWARE, **table}
         if str(table["hw_type"]).endswith(".yaml") and table["hw_type"] not in {one.hw_type for one in config.groups}:
             raise RosterError("hw_type: a profile that is a file has to be one that the fleet file names")
+        try:
+            parse_group(wish.group, {**table, "host_count": wish.count}, config)
+        except ConfigError as error:
+            raise RosterError(str(error)) from error
     given_macs = sum(group.mac_count for group in config.groups)
     given_macs += sum(group_of(one, config).mac_count for one in roster.additions)
     given_ranges = config.host_count + sum(one.count for one in roster.additions)

@@ -32,6 +32,8 @@ def serve(bmc: Bmc, account: Account, request: Request) -> Response:
         raise RedfishError(405, "OperationNotAllowed", headers=allow)
     request.head.require_json()
     action = json_object(request.body).get("action")
+    if not isinstance(action, str):
+        return _said(_Outcome(False, f"unknown action: {orjson.dumps(action).decode()[:64]}"))
     if action in _RESTARTS:
         privileges.require(bmc, account, "ConfigureComponents")
         try:
@@ -42,8 +44,7 @@ def serve(bmc: Bmc, account: Account, request: Request) -> Response:
         privileges.require(bmc, account, "ConfigureManager")
         actions = bmc.reset_bmc(request.moment)
     else:
-        shown = action if isinstance(action, str) else orjson.dumps(action).decode()
-        return _said(_Outcome(False, f"unknown action: {shown[:64]}"))
+        return _said(_Outcome(False, f"unknown action: {action[:64]}"))
     response = _said(_Outcome(True))
     response.actions = actions
     return response

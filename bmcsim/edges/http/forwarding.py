@@ -399,6 +399,8 @@ def open_named(path: Path) -> socket.socket:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
         if _answers(path):
             raise ForwardingError(f"{path}: another process serves this shard; stop it, or name another --peers")
+        if path.exists() and not path.is_socket():
+            raise ForwardingError(f"{path}: is no socket, and is not replaced; remove it, or name another --peers")
         path.unlink(missing_ok=True)
         sock.bind(str(path))
         path.chmod(0o600)

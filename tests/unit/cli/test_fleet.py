@@ -90,7 +90,10 @@ def test_racks_are_checked_and_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (RACKS.replace("nvl72", "nvl73"), "racks.lab.type: must be one of wiwynn_gb200_nvl72, not 'wiwynn_gb200_nvl73'"),
+        (
+            RACKS.replace("nvl72", "nvl73"),
+            "racks.lab.type: must be one of wiwynn_gb200_nvl72, not 'wiwynn_gb200_nvl73'",
+        ),
         (RACKS.replace("nvl72", "nvl73").replace("wiwynn_gb200", "broken"), "broken_nvl73.yaml:5: units.0.profile: "),
         (RACKS + "[machines.a]\nhost_count = 1\nrack_id = 'r2'\n", "machines.a.rack_id: r2 is a simulated rack"),
     ],

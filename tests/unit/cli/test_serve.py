@@ -153,7 +153,7 @@ def fleet_file(folder: Path, text: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/", "a/b", "1/65", "-1/2", "1/2/3"])
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/", "a/b", "1/65", "-1/2", "1/2/3", "1/" + "9" * 5000])
 def test_a_part_of_a_fleet_is_one_of_so_many(text: str) -> None:
     started = CliRunner().invoke(main, ["serve", "--hosts", "4", "--shard", text])
     assert started.exit_code == 2

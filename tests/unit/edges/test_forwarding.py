@@ -467,6 +467,11 @@ def test_a_named_socket_is_for_its_user_alone_and_taken_once(tmp_path: Path) -> 
         open_named(path / "x.sock")
     with pytest.raises(ForwardingError, match="too long"):
         open_named(tmp_path / ("x" * 120))
+    path.unlink()
+    path.write_text("somebody's")
+    with pytest.raises(ForwardingError, match="is no socket, and is not replaced"):
+        open_named(path)
+    assert path.read_text() == "somebody's"
 
 
 async def test_another_user_is_refused(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

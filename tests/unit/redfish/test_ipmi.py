@@ -59,7 +59,7 @@ def test_what_the_power_state_does_not_allow_is_said_in_the_body(power: Power) -
     assert client.bmc.uncommitted is None
 
 
-@pytest.mark.parametrize("action", ["chassis_identify", None, 7, "x" * 500])
+@pytest.mark.parametrize("action", ["chassis_identify", None, 7, ["x"], {"x": {}}, "x" * 500])
 def test_an_unknown_command_is_said_in_the_body(action: object) -> None:
     response = command(make_client("bluefield3"), action)
     found = orjson.loads(response.body)

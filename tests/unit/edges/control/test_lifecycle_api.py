@@ -61,6 +61,7 @@ async def test_machines_come_and_go(living: Site) -> None:
         ("POST", "machines", {"group": "x", "count": 1, "settings": {"host_count": 3}}, 400, "settings.host_count"),
         ("POST", "machines", {"group": "racks.gamma.wiwynn_gb200_nvl", "count": 1}, 409, "no room for more machines"),
         ("POST", "machines", {"group": "beta", "count": 20000}, 409, "addresses left"),
+        ("POST", "machines", {"group": "../x", "count": 1}, 409, 'the request: machines."../x": a group'),
         ("DELETE", "machines", {"selection": {}}, 400, "empty"),
         ("DELETE", "machines", {"selection": {"group": ["nobody"]}}, 404, "no BMC"),
         ("DELETE", "machines", {"selection": {"ids": ["alpha-0-dpu-1"]}}, 409, "DPUs go with their hosts"),
@@ -74,6 +75,7 @@ async def test_what_cannot_be_is_refused(
     before = [bmc.id for bmc in living.fleet]
     answer = await living.send(method, path, body)
     assert (answer.status_code, says in answer.json()["detail"]) == (status, True), answer.text
+    assert "no longer fits" not in answer.text
     assert [bmc.id for bmc in living.fleet] == before
 
 
