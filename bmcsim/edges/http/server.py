@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 _SWEEP_EVERY = 2
 _SWEPT_AT_ONCE = 200  # connections: at 13,500 a whole sweep would hold up everybody for tens of milliseconds
 _TRIM_EVERY = 30
+# Changes to thousands of BMCs at once allocate enough to start many full collections, which find nothing and block the
+# loop for tens of milliseconds each. What is garbage in cycles is young, and the other generations find it.
+_GC_THRESHOLDS = (10_000, 20, 200)
 _GRACE_SECONDS = 10
 _READ_BUFFER = 64 * 1024
 _M_MMAP_THRESHOLD = -3
@@ -211,6 +214,7 @@ async def run(
             building.result()
             gc.collect()
             gc.freeze()
+            gc.set_threshold(*_GC_THRESHOLDS)
             await stopping
         log.info("stopping")
     finally:

@@ -102,6 +102,10 @@ def test_it_goes_to_standard_error_with_all_of_that(
 ) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(logging.root, "level", logging.WARNING)
+    # Servers of other tests leave these as they wanted them.
+    for name in ("uvicorn", "uvicorn.error"):
+        for attribute, value in (("level", logging.NOTSET), ("disabled", False), ("propagate", True), ("_cache", {})):
+            monkeypatch.setattr(logging.getLogger(name), attribute, value)
     configure(LogOptions("json", "debug"))
     logging.getLogger("bmcsim.y").debug("one", extra={"bmc": "b"})
     logging.getLogger("some.library").debug("two")
