@@ -2,10 +2,12 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import requests
 import schemathesis
@@ -83,6 +85,45 @@ def _cases(operation: Any) -> st.SearchStrategy[schemathesis.Case]:
     )
 
 
+class Live:
+    """The fleet as a stream of server-sent events tells it. away: ids of BMCs that were ever not up."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self.away: set[str] = set()
+        first = orjson.loads(self._data("fleet"))
+        self.columns: dict[str, list[Any]] = first["columns"]
+        self._names: list[str] = first["tables"]["state"]
+        self._place = {i: at for at, i in enumerate(self.columns["i"])}
+
+    def _data(self, event: str) -> bytes:
+        name = b""
+        for line in self._lines:
+            if line.startswith(b"event:"):
+                name = line[6:].strip()
+            elif line.startswith(b"data:") and name == event.encode():
+                return line[5:]
+        raise AssertionError("the stream ended")
+
+    def _state(self, status: int) -> str:
+        return self._names[status & 7]
+
+    def next(self) -> dict[str, list[Any]]:
+        """The columns after the next change."""
+        delta = orjson.loads(self._data("delta"))
+        for name in ("status", "address", "faults", "errors"):
+            for i, value in zip(delta["i"], delta[name], strict=True):
+                self.columns[name][self._place[i]] = value
+        for i, status in zip(delta["i"], delta["status"], strict=True):
+            if self._state(status) != "up":
+                self.away.add(self.columns["id"][self._place[i]])
+        return self.columns
+
+    def states(self) -> Counter[str]:
+        """How many BMCs are in which state."""
+        return Counter([self._state(status) for status in self.columns["status"]])
+
+
 class Api:
     """The control API of a process."""
 
@@ -95,6 +136,24 @@ class Api:
         answer = self._session.get(f"{self._url}/{path}", params=query, timeout=30)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def watch(self) -> Live:
+        """The stream of what changes."""
+        answer = self._session.get(f"{self._url}/events", params={"topics": "fleet"}, stream=True, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return Live(answer.iter_lines(chunk_size=None))
+
+    def snapshot(self) -> bytes:
+        """The state of the fleet."""
+        answer = self._session.get(f"{self._url}/snapshot", headers={"Content-Type": "application/json"}, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return answer.content
+
+    def restore(self, snapshot: bytes) -> None:
+        """Take a snapshot back."""
+        headers = {"Content-Type": "application/octet-stream"}
+        answer = self._session.post(f"{self._url}/restore", data=snapshot, headers=headers, timeout=60)
+        assert answer.status_code == 200, answer.text
 
     def operate(self, operation: dict[str, Any], wave: Any = None, **selection: Any) -> Any:
         """A job when it is over, all of whose BMCs must be done."""
@@ -114,15 +173,17 @@ def test_a_scene_over_4500_hosts(tmp_path: Path) -> None:
         api, hosts = Api(process), {"group": ["host"], "kind": ["host"]}
         assert api.operate({"type": "set_password", "password": "Scene-{id}-1"}, **hosts)["total"] == 4500
         began = time.monotonic()
+        live = api.watch()
+        assert live.states() == {"up": 13500}
         job = api.operate({"type": "bmc_reset"}, {"size": 500, "interval": 0.2}, **hosts)
         assert (job["total"], time.monotonic() - began > 8 * 0.2) == (4500, True)
         rule = {"id": "away", "selector": {"OdataId": "/redfish/v1/Systems"}, "action": {"Status": 503}}
         sample = {"share": 0.05, "seed": 11}
         assert api.operate({"type": "faults", "add": [rule]}, **hosts, sample=sample)["total"] == 225
         ends = time.monotonic() + 30
-        while api.get("fleet")["by_state"] != {"up": 13500}:
+        while live.next()["faults"].count(1) != 225 or live.states() != {"up": 13500}:
             assert time.monotonic() < ends
-            time.sleep(0.1)
+        assert live.away == set(live.columns["id"][at] for at in range(13500) if live.columns["parent"][at] == -1)
         fleet = api.get("fleet")
         assert (fleet["faulty"], fleet["by_credentials"]) == (225, {"current": 4500, "factory": 9000})
         away = api.get("bmcs", **hosts, share=0.05, seed=11, limit=20000)["items"]
@@ -132,6 +193,15 @@ def test_a_scene_over_4500_hosts(tmp_path: Path) -> None:
             url = f"http://{bmc['address']}:{process.port}/redfish/v1/Systems"
             assert requests.get(url, auth=("root", f"Scene-{bmc['id']}-1"), timeout=10).status_code == status
         assert [change["path"] for change in api.get("audit")["changes"]] == ["/api/v1/operations"] * 3
+        digest, snapshot = api.get("fleet/digest"), api.snapshot()
+    with serving(tmp_path / "new.log", "--time-scale", "60", "--no-tls") as process:
+        api = Api(process)
+        assert api.get("fleet/digest") != digest
+        api.restore(snapshot)
+        assert api.get("fleet/digest") == digest
+        assert api.get("bmcs", **hosts, share=0.05, seed=11, limit=20000)["items"] == [
+            {**one, "last_contact": None, "requests": 0, "errors": 0} for one in away
+        ]
 
 
 def test_beyond_loopback_a_token_is_made_and_printed_once(tmp_path: Path) -> None:
