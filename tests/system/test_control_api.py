@@ -183,7 +183,7 @@ def test_a_scene_over_4500_hosts(tmp_path: Path) -> None:
         ends = time.monotonic() + 30
         while live.next()["faults"].count(1) != 225 or live.states() != {"up": 13500}:
             assert time.monotonic() < ends
-        assert live.away == set(live.columns["id"][at] for at in range(13500) if live.columns["parent"][at] == -1)
+        assert live.away == {live.columns["id"][at] for at in range(13500) if live.columns["parent"][at] == -1}
         fleet = api.get("fleet")
         assert (fleet["faulty"], fleet["by_credentials"]) == (225, {"current": 4500, "factory": 9000})
         away = api.get("bmcs", **hosts, share=0.05, seed=11, limit=20000)["items"]
