@@ -103,7 +103,7 @@ def _shape(schema: Mapping[str, Any]) -> str:
     """A schema in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        return f"[{name}](#{name.lower().replace('.', '')})"
     if "anyOf" in schema:
         return " or ".join([_shape(one) for one in schema["anyOf"]]) + _default(schema)
     if "enum" in schema:

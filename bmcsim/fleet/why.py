@@ -178,16 +178,24 @@ def _refused_all_the_same(facts: Facts) -> str | None:
     )
 
 
+def _outdated(one: Incident) -> bool:
+    """Whether a request had a password that was changed since: what 403 said of it is of that time."""
+    return one.presented.generation in ("factory", "previous")
+
+
 def _must_change(facts: Facts) -> str | None:
     one = facts.failed
-    if one is None or one.status != 403 or one.faults or not facts.must_change:
+    if one is None or one.status != 403 or one.faults or not (facts.must_change or _outdated(one)):
         return None
-    return f"{one.method} {one.path}: {', '.join(facts.must_change)} must change the password before anything else."
+    who = ", ".join(facts.must_change) or f"{one.presented.user!r}, as it was then,"
+    return f"{one.method} {one.path}: {who} must change the password before anything else."
 
 
 def _forbidden(facts: Facts) -> str | None:
     one = facts.failed
-    if one is None or one.status != 403 or one.faults or facts.must_change or _about_firmware(one):
+    if one is None or one.status != 403 or one.faults or _about_firmware(one):
+        return None
+    if facts.must_change or _outdated(one):
         return None
     return f"{one.method} {one.path} got 403: the role of {one.presented.user or 'the session'!r} does not allow it."
 
