@@ -137,7 +137,7 @@ def _slaac(table: Table) -> Slaac | None:
         if gateway is not None:
             table.error("gateway6", "says nothing without prefix6; add one, such as 'fd00:64::/64'")
         return None
-    return Slaac(prefix) if gateway is None else Slaac(prefix, gateway)
+    return Slaac(prefix, gateway)
 
 
 def _relay(table: Table) -> RelayConfig:

@@ -112,10 +112,10 @@ def ipv6(bmc: "Bmc") -> list[dict[str, Any]]:
     ]
 
 
-def gateway6(bmc: "Bmc") -> str:
-    """The IPv6 gateway, '::' for none."""
+def gateway6(bmc: "Bmc") -> str | None:
+    """The IPv6 gateway, None for none."""
     slaac = bmc.shared.network.slaac
-    return slaac.gateway if slaac is not None else "::"
+    return slaac.gateway if slaac is not None else None
 
 
 def name_servers(bmc: "Bmc") -> list[str]:

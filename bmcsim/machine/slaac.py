@@ -25,10 +25,10 @@ def mac_of(identifier: int) -> int | None:
 
 
 class Slaac(msgspec.Struct, frozen=True):
-    """The network on which BMCs make IPv6 addresses of their own. prefix: a /64. gateway: '::' for none."""
+    """The network on which BMCs make IPv6 addresses of their own. prefix: a /64. gateway: None for none."""
 
     prefix: IPv6Network
-    gateway: str = "::"
+    gateway: str | None = None
 
     def addresses(self, mac: int) -> tuple[str, str]:
         """The global and the link-local address of a MAC (RFC 4862 5.3, 5.5.3)."""

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,16 @@ def asked(session: requests.Session, process: Process, method: str, address: str
     return session.request(method, url, auth=("root", "Pinned-1"), json=body, timeout=10)
 
 
+def absent(process: Process, address: str) -> bool:
+    """Whether a connection to an address is reset, or ends without a word. Without TLS: a client's TLS that is reset
+    before it begins leaves its socket open (CPython 3.11)."""
+    try:
+        with socket.create_connection((address, process.port), timeout=5) as plain:
+            return plain.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
 def call(process: Process, method: str, address: str, body: object = None, **fields: str) -> requests.Response:
     """The same on a connection of its own. fields: header fields."""
     with requests.Session() as session:
@@ -52,8 +63,7 @@ def test_a_moved_bmc_answers_at_its_static_address_and_not_at_the_old_one(tmp_pa
         mac = asked(alive, process, "GET", SHELF, None).json()["MACAddress"]
         moved = asked(alive, process, "PATCH", SHELF, MOVE)
         assert moved.status_code == 204, moved.text
-        with pytest.raises(requests.ConnectionError):
-            asked(alive, process, "GET", SHELF, None)
+        assert absent(process, SHELF)
         shown = call(process, "GET", STATIC).json()
         assert (shown["MACAddress"], shown["IPv4Addresses"][0]["Address"]) == (mac, STATIC)
         assert call(process, "PATCH", OTHER, MOVE).status_code == 400
@@ -64,8 +74,7 @@ def test_a_moved_bmc_answers_at_its_static_address_and_not_at_the_old_one(tmp_pa
         assert shown["IPv4Addresses"] == [
             {"Address": STATIC, "AddressOrigin": "Static", "SubnetMask": "255.255.0.0", "Gateway": "127.99.0.1"}
         ]
-        with pytest.raises(requests.ConnectionError):
-            call(process, "GET", SHELF)
+        assert absent(process, SHELF)
         slaac = shown["IPv6Addresses"][0]["Address"]
         assert call(process, "GET", OTHER, Forwarded=f'host="[{slaac}]"').json()["MACAddress"] == mac
         assert call(process, "PATCH", STATIC, {"DHCPv4": {"DHCPEnabled": True}}).status_code == 204

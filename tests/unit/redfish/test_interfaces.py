@@ -229,6 +229,11 @@ def test_an_ipv6_plan_is_shown_with_both_addresses_of_the_mac() -> None:
     assert shown["DHCPv6"] == {"OperatingMode": "Disabled"}
 
 
+def test_without_an_ipv6_gateway_there_is_no_address_that_means_none() -> None:
+    assert movable().get(OWN)["IPv6DefaultGateway"] is None
+    assert movable(slaac=Slaac(IPv6Network("fd00:64::/64"))).get(OWN)["IPv6DefaultGateway"] is None
+
+
 def test_an_idrac_that_is_locked_down_keeps_its_address() -> None:
     client = make_client("dell_poweredge_r750")
     attributes = {"Attributes": {"Lockdown.1.SystemLockdown": "Enabled"}}
