@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from bmcsim.cli.choice import Choice
 from bmcsim.cli.domain import domain_option
-from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet.config import MAX_RACKS
 from bmcsim.fleet.export import FORMATS, Options, rows
 from bmcsim.fleet.tables import ConfigError
@@ -53,19 +53,10 @@ def export(
     hosts: lines for /etc/hosts. ansible: an inventory. prometheus-sd: targets for file_sd and http_sd. baremetalhost:
     manifests of Metal3. ironic: nodes for `openstack baremetal create`. csv: a table.
     """
-    of_hosts = hosts is not None or dpus is not None or profile is not None
-    if file is not None and (of_hosts or racks is not None):
-        raise click.UsageError(
-            "--hosts, --dpus, --profile and --racks describe a fleet without a file; leave them out or the file"
-        )
-    if of_hosts and racks is not None:
-        raise click.UsageError("--racks and --hosts, --dpus and --profile exclude each other; a file may have both")
+    choice = Choice(file, hosts, dpus, profile, racks)
+    choice.check()
     try:
-        if file is not None:
-            config = fleet_config.load(file, pool=dhcp == "pool")
-        else:
-            config = fleet_config.default(hosts or 4500, dpus, profile or "dell_poweredge_r750", racks=racks or 0)
-        config = config.with_choices(host_bmc_password=host_password, dpu_bmc_password=dpu_password)
+        config = choice.load(host_password, dpu_password, pool=dhcp == "pool")
         if config.pool is None:
             raise ConfigError(
                 f"{config.source}: dhcp.type: its addresses are leased at run time; --dhcp pool takes them from a pool"

@@ -10,11 +10,12 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 import click
 import orjson
+
+from bmcsim.core.clock import rfc3339
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -119,9 +120,8 @@ class Json(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         values: dict[str, Any] = {
-            "time": time.replace("+00:00", "Z"),
+            "time": rfc3339(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

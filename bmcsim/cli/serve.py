@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from bmcsim.cli.choice import Choice
 from bmcsim.cli.control import ControlOptions, control_options, guards_of
 from bmcsim.cli.domain import domain_option
 from bmcsim.cli.logs import LogOptions, configure, log_options
@@ -24,7 +25,6 @@ from bmcsim.edges.http.access import AccessLog
 from bmcsim.edges.http.forwarding import ForwardingError, names_in, names_of, open_named, open_unnamed
 from bmcsim.edges.nico.certificates import NicoError
 from bmcsim.edges.ssdp.port import SsdpError
-from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet import converters
 from bmcsim.fleet.conduct import POLICIES, Conduct, fault_rules, preset_name
 from bmcsim.fleet.config import DURABILITIES, MAX_RACKS, PROGRESSIONS, FleetConfig
@@ -206,13 +206,8 @@ def serve(
     Without a file: 4,500 Dell R750 hosts with two BlueField-3 DPUs each, on 127.64.0.0/18 port 1266.
     """
     configure(logs)
-    of_hosts = hosts is not None or dpus is not None or profile is not None
-    if fleet is not None and (of_hosts or racks is not None):
-        raise click.UsageError(
-            "--hosts, --dpus, --profile and --racks describe a fleet without a file; leave them out or the file"
-        )
-    if of_hosts and racks is not None:
-        raise click.UsageError("--racks and --hosts, --dpus and --profile exclude each other; a file may have both")
+    choice = Choice(fleet, hosts, dpus, profile, racks)
+    choice.check()
     if no_tls and (tls_cert or tls_key):
         raise click.UsageError("--no-tls and --tls-cert/--tls-key exclude each other")
     if bool(tls_cert) != bool(tls_key):
@@ -223,20 +218,7 @@ def serve(
         raise click.UsageError("--peers is for parts that are started one by one; add --shard I/N, or leave it out")
     number, count = _part(part) if part is not None else (1, shards or 1)
     with _said():
-        if fleet is not None:
-            config = fleet_config.load(fleet, pool=dhcp == "pool", mat=mat).with_choices(
-                host_bmc_password=host_password, dpu_bmc_password=dpu_password
-            )
-        else:
-            config = fleet_config.default(
-                hosts or 4500,
-                dpus,
-                profile or "dell_poweredge_r750",
-                host_password,
-                dpu_password,
-                racks=racks or 0,
-            )
-        config = config.with_choices(
+        config = choice.load(host_password, dpu_password, pool=dhcp == "pool", mat=mat).with_choices(
             state_dir=str(state_dir) if state_dir else None,
             durability=durability,
             time_scale=time_scale,

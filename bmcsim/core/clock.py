@@ -5,6 +5,7 @@ can be moved forward by hand: what hardware takes time for (boot, reset, update)
 """
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
@@ -26,6 +27,11 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
     def real_seconds(self, hardware_seconds: float) -> float:
         """How long a stretch of the hardware's time takes in the real world; a time line that stands counts as 1:1."""
         return max(0.0, hardware_seconds) / (self.scale or 1.0)
+
+
+def rfc3339(wall: float) -> str:
+    """Seconds since the epoch -> 2026-01-02T03:04:05.678Z."""
+    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Clock(Protocol):

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from bmcsim.core.clock import Clock
-from bmcsim.edges.control.jobs import rfc3339
+from bmcsim.core.clock import Clock, rfc3339
 
 log = logging.getLogger("bmcsim.audit")
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from bmcsim.core.clock import rfc3339
 from bmcsim.edges.control.audit import KEPT, Change
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, ControlError, Endpoint
-from bmcsim.edges.control.jobs import rfc3339
 from bmcsim.fleet.converters import MAX_TIME_SCALE
 from bmcsim.fleet.leases import Leases
 from bmcsim.fleet.selection import credentials_of, state_of

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from bmcsim.core.clock import rfc3339
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, ControlError, Endpoint
-from bmcsim.edges.control.jobs import rfc3339
 from bmcsim.fleet.recordings import MOST_RECORDINGS, Exchange, Recording, TooManyRecordings
 from bmcsim.fleet.selection import Selection, State
 from bmcsim.fleet.why import Facts, FaultFact, Finding, facts_of, findings

@@ -4,10 +4,10 @@ import asyncio
 
 import msgspec
 
+from bmcsim.core.clock import rfc3339
 from bmcsim.edges.control.bmcs_api import Selected
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, Endpoint
-from bmcsim.edges.control.jobs import rfc3339
 from bmcsim.fleet.selection import CHUNK
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.history import Milestones

@@ -10,13 +10,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from bmcsim.core.clock import Clock
+from bmcsim.core.clock import Clock, rfc3339
 from bmcsim.fleet.journal import Done
 from bmcsim.fleet.operations import Failed, Operation, Skipped, What
 from bmcsim.fleet.selection import Selection
@@ -89,11 +88,6 @@ class Tally(msgspec.Struct, frozen=True):
 
 class TooMany(Exception):
     """So many jobs run that no more is taken."""
-
-
-def rfc3339(wall: float) -> str:
-    """Seconds since the epoch -> 2026-01-02T03:04:05.678Z."""
-    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _Running:

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response, StreamingResponse
 
+from bmcsim.core.clock import rfc3339
 from bmcsim.edges.control.bmcs_api import Selected
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, ControlError, Endpoint
-from bmcsim.edges.control.jobs import rfc3339
 from bmcsim.fleet.journal import NotSaved
 from bmcsim.fleet.members import MOST_AT_ONCE, Members
 from bmcsim.fleet.operations import Failed, Move, Skipped, prepared

@@ -24,9 +24,9 @@ from msgspec import Meta
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from bmcsim.core.clock import rfc3339
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, ControlError, Endpoint
-from bmcsim.edges.control.jobs import rfc3339
 from bmcsim.edges.process import resident_bytes
 from bmcsim.fleet.changes import Changed, Watch, quantile
 from bmcsim.fleet.selection import Words

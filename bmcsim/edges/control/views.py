@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from bmcsim.core.clock import Moment
+from bmcsim.core.clock import Moment, rfc3339
 from bmcsim.edges.control.context import Control
-from bmcsim.edges.control.jobs import rfc3339
 from bmcsim.fleet.selection import Credentials, PowerState, State, credentials_of, generation_of, parent_of, state_of
 from bmcsim.machine import addressing
 from bmcsim.machine.bmc import Bmc
