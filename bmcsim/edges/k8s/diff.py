@@ -1,7 +1,8 @@
 """What has to be done so that the Services that exist become those that are wanted.
 
 Rule 1: only what has our label is ever in `existing`, so nobody else's Service is deleted.
-Rule 2: a Service whose device lost its address stays until another Service publishes that address.
+Rule 2: a Service whose device lost its address stays until another Service publishes that address; of several such
+        Services with one address, the first by name stays.
 Rule 3: a ClusterIP cannot be changed: such a Service is made anew. Others are patched.
 Rule 4: what is being deleted is waited for.
 Rule 5: while somebody could not be asked, nothing is deleted and nothing made anew.
@@ -65,14 +66,16 @@ def plan(
             patches.append(spec)
         elif step == "states":
             states.append(spec)
-    deletes = []
-    for name, digest in existing.items():
+    deletes, kept = [], set[str]()
+    for name, digest in sorted(existing.items()):
         if name in wanted.specs:
             continue
         if digest.deleting:
             waiting += 1
-        elif name not in wanted.held or digest.ip in published:
+        elif name not in wanted.held or digest.ip in published or digest.ip in kept:
             deletes.append(name)
+        elif digest.ip:
+            kept.add(digest.ip)
     skipped = 0
     if partial:
         skipped = len(deletes) + len(recreates)

@@ -218,6 +218,19 @@ def test_what_is_not_wanted_is_deleted_but_not_while_somebody_is_missing() -> No
     assert (todo.empty, todo.waiting) == (True, 2)
 
 
+def test_of_two_that_kept_one_lost_address_one_goes() -> None:
+    cluster = Cluster()
+    # The first was not deleted when the second got its address, and then the second lost it as well.
+    cluster.apply(plan({}, wanted(device(1, "10.0.0.1"))))
+    (old,) = cluster.objects
+    cluster.apply(plan({}, wanted(device(2, "10.0.0.1"))))
+    todo = plan(cluster.digests(), wanted(device(1, None), device(2, None)))
+    assert todo.deletes == [max(cluster.objects)]
+    cluster.apply(todo)
+    assert list(cluster.objects) == [old]
+    assert plan(cluster.digests(), wanted(device(1, None), device(2, None))).empty
+
+
 def test_what_others_have_is_kept_by_a_patch_and_by_a_recreation() -> None:
     cluster = Cluster()
     cluster.apply(plan({}, wanted(device(1, "10.0.0.1"))))
@@ -318,6 +331,8 @@ def test_whatever_fails_in_between_it_converges(fleets: list[Any], failures: lis
     assert plan(cluster.digests(), target, states_budget=99).empty
     held = {name for name in cluster.objects if name not in target.specs}
     assert held <= target.held
+    addresses = [digest.ip for digest in cluster.digests().values()]
+    assert len(addresses) == len(set(addresses))
 
 
 @given(fleets, how)
