@@ -50,9 +50,7 @@ def request() -> Callable[[], None]:
     for _ in Builder(default(3, 2, host_password=_PASSWORD), Hasher(), 0.0).populate(fleet):
         pass
     transport = _Transport()
-    protocol = RedfishProtocol(
-        Context(fleet, Driver(clock), clock), Listening(None, set(), set(), memoryview(bytearray(1024)))
-    )
+    protocol = RedfishProtocol(Context(fleet, Driver(clock), clock), Listening(None, set(), set()))
     protocol.connection_made(cast(Any, transport))
     credentials = base64.b64encode(f"root:{_PASSWORD}".encode()).decode()
     data = (

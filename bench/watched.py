@@ -24,7 +24,7 @@ from bmcsim.edges.control.guard import Guard
 from bmcsim.edges.control.status import Compatible
 from bmcsim.edges.http.context import Context
 from bmcsim.edges.http.listen import open_socket, parse_listen
-from bmcsim.edges.http.server import Housekeeper, fix_mmap_threshold, raise_file_limit, redfish_listener, run
+from bmcsim.edges.http.server import Housekeeper, raise_file_limit, redfish_listener, run
 from bmcsim.edges.http.tls import Served
 from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet.build import Builder
@@ -143,6 +143,5 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--cert", type=Path, required=True)
     parser.add_argument("--key", type=Path, required=True)
-    fix_mmap_threshold()
     raise_file_limit()
     uvloop.run(serve(parser.parse_args()))

@@ -34,7 +34,6 @@ from bmcsim.edges.http.server import (
     Housekeeper,
     Service,
     admin_listener,
-    fix_mmap_threshold,
     listening,
     raise_file_limit,
     redfish_listener,
@@ -114,7 +113,6 @@ def serve_part(plan: Plan, admin: listen.Listen | None, part: Part) -> None:
     async def main() -> None:
         await _Process(plan, admin, part, store, pauses, started).run()
 
-    fix_mmap_threshold()
     raise_file_limit()
     pauses.begin()
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bmcsim.core.clock import Moment
 from bmcsim.core.errors import RedfishError
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.history import Milestones
@@ -122,19 +123,34 @@ def _caller(bmc: Bmc, request: Request, path: str) -> auth.Caller:
     return caller
 
 
+def plain_get(bmc: Bmc, node: Node, authorization: bytes, moment: Moment) -> tuple[bytes, bytes, bytes] | None:
+    """What the caller that a BMC remembers gets for a GET of a node of its tree, without a query: header lines without
+    ETag, the entity tag, and the body of a 200. None where only `handle` knows the answer.
+
+    It is the common case of `handle`, in the order of `_handle`, for whoever asks nothing else of it: no object is made
+    for the request or the response.
+    """
+    remembered = bmc.basic_header
+    if not remembered or not compare_digest(authorization, remembered):
+        return None
+    try:
+        etag, body = (node.body if bmc.overlay is None else bmc.body(node)).render(bmc, moment)
+    except Exception:
+        return None  # It is `handle` that says so, and logs it.
+    return node.head, etag, body
+
+
 def handle(bmc: Bmc, request: Request) -> Response:
     """The answer of a BMC to a request. Never raises; what it sets in motion is in `Response.actions`.
 
-    The first lines are the common case, a plain GET by the caller that the BMC remembers, in the order of `_handle`.
     An error that nobody foresaw is logged and answered with 500, and what the request changed until then is undone.
     """
     head, saved = request.head, None
     try:
-        if head.plain and request.method == "GET" and not request.query and bmc.basic_header:
+        if head.plain and request.method == "GET" and not request.query:
             node = bmc.tree.nodes.get(request.path)
-            if node is not None and compare_digest(head.authorization, bmc.basic_header):
-                etag, body = bmc.body(node).render(bmc, request.moment)
-                response = Response(200, b"%bETag: %b\r\n" % (node.head, etag), body)
+            if node is not None and (found := plain_get(bmc, node, head.authorization, request.moment)) is not None:
+                response = Response(200, b"%bETag: %b\r\n" % found[:2], found[2])
                 return coding.coded(request, response) if head.gzip else response
         if bmc.milestones is None:
             # No first contact takes the short way, which is for a header that was seen before.

@@ -143,6 +143,7 @@ class Tree:
     """What all BMCs of one profile share.
 
     nodes: URI without trailing slash -> node. items: URI of a dynamic collection -> template of its members.
+    gets: 'GET' and the URI, as a request line begins -> node.
     dynamic: URIs of dynamic collections. known: URIs of all resources of the profile. logs: URI of a collection of
     entries -> the log. actions: target URI -> action.
     components: name -> piece of firmware. software: name -> node of its inventory item, whose uri is the first one.
@@ -167,6 +168,7 @@ class Tree:
         "event_stream",
         "events",
         "files",
+        "gets",
         "head",
         "host_name",
         "interface",
@@ -191,6 +193,7 @@ class Tree:
         self.head = head
         self.bind = bind
         self.nodes: dict[str, Node] = {}
+        self.gets: dict[bytes, Node] = {}
         self.items: dict[str, Node] = {}
         self.dynamic: frozenset[str] = frozenset()
         self.known: frozenset[str] = frozenset()
@@ -322,6 +325,7 @@ def compile_tree(
         raise resources[ROOT].error("needs Links.Sessions")
     tree.service_document = odata.service_document(templates[ROOT])
     methods = {node.uri: node.allow for node in (*tree.nodes.values(), *tree.items.values())}
+    tree.gets = {b"GET %b" % uri.encode(): node for uri, node in tree.nodes.items() if uri.isascii()}
     methods |= dict.fromkeys(tree.actions, "POST")
     tree.openapi = openapi.document(str(templates[ROOT].get("RedfishVersion", "")), methods.items())
     return tree

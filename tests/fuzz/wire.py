@@ -115,7 +115,7 @@ class Port:
         fleet.ready = True
         self.driver = Driver(self.clock)
         self.context = Context(fleet, self.driver, self.clock, Limits(linger_seconds=0.0))
-        self._listening = Listening(RedfishApp(self.context), set(), set(), memoryview(bytearray(1)))
+        self._listening = Listening(RedfishApp(self.context), set(), set())
 
     def rules(self, values: Iterable[Any]) -> Rules:
         """Fault rules of JSON values."""

@@ -64,7 +64,7 @@ def test_n51_13500_bmcs_over_one_connection(fleet: Fleet, monkeypatch: pytest.Mo
     """Each answer is that of the BMC that was asked: by the parser, then by the header blocks that it has seen."""
     clock, wire = ManualClock(), Wire()
     context = Context(fleet, Driver(clock), clock)
-    protocol = RedfishProtocol(context, Listening(None, set(), set(), memoryview(bytearray(1024))))
+    protocol = RedfishProtocol(context, Listening(None, set(), set()))
     protocol.connection_made(cast(Any, wire))
     every = list(fleet)
     assert len(every) == 13_500

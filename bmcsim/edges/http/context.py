@@ -7,6 +7,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 
 import msgspec
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from bmcsim.core.clock import Clock, Moment
 from bmcsim.core.errors import RedfishError
@@ -108,7 +109,7 @@ class Context:
         self.recorder = None
         self.metrics = Metrics()
         self._date_second = -1
-        self._date = b""
+        self._date = self._ok = b""
         self.known: dict[bytes, Known] = {}
         # Address -> open connections, of BMCs that have a limit of them.
         self._open: dict[str, set[object]] = {}
@@ -133,7 +134,14 @@ class Context:
         if second != self._date_second:
             self._date_second = second
             self._date = b"Date: " + formatdate(second, usegmt=True).encode() + b"\r\n"
+            self._ok = STATUS_LINE[200] + self._date
         return self._date
+
+    def ok_line(self, moment: Moment) -> bytes:
+        """The status line of a 200 with the Date header line."""
+        if int(moment.wall) != self._date_second:
+            self.date_line(moment)
+        return self._ok
 
     def refuses(self, dialled: str) -> bool:
         """Whether a new connection to an address is reset: nothing is served there, its BMC has moved away, is in such

@@ -1,17 +1,15 @@
 """Runs the listeners of one process on one uvloop."""
 
 import asyncio
-import contextlib
 import ctypes
 import gc
 import logging
 import resource
 import signal
 import socket
-import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,9 +18,10 @@ from uvicorn.server import ServerState
 from bmcsim.core.clock import Clock
 from bmcsim.edges.http.app import RedfishApp
 from bmcsim.edges.http.context import Context
-from bmcsim.edges.http.gate import Gate
+from bmcsim.edges.http.listen import BACKLOG
 from bmcsim.edges.http.protocol import Listening, RedfishProtocol
 from bmcsim.edges.http.tls import Served
+from bmcsim.edges.http.tls_transport import TlsServer
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +32,12 @@ _TRIM_EVERY = 30
 # loop for tens of milliseconds each. What is garbage in cycles is young, and the other generations find it.
 _GC_THRESHOLDS = (10_000, 20, 200)
 _GRACE_SECONDS = 10
-_READ_BUFFER = 64 * 1024
-_M_MMAP_THRESHOLD = -3
-_MMAP_THRESHOLD = 128 * 1024
 
 
 class Listener:
-    """One uvicorn server on one socket."""
+    """One uvicorn server on one socket; with TLS it has connections of our own."""
 
-    def __init__(self, app: Any, sock: socket.socket, tls: ssl.SSLContext | None, http: Any) -> None:
+    def __init__(self, app: Any, sock: socket.socket, http: Any, tls: Served | None = None) -> None:
         config = uvicorn.Config(
             app,
             http=http,
@@ -52,17 +48,21 @@ class Listener:
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_SECONDS,
-            backlog=4096,
-            ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
+            backlog=BACKLOG,
         )
         self.server = uvicorn.Server(config)
-        self._socket = sock
+        self._socket, self._http, self._tls = sock, http, tls
 
     async def start(self) -> None:
         """Accept connections from now on."""
         self.server.config.load()
         self.server.lifespan = self.server.config.lifespan_class(self.server.config)
-        await self.server.startup([self._socket])
+        if self._tls is None:
+            await self.server.startup([self._socket])
+            return
+        http, state, tls = self._http, self.server.server_state, self._tls
+        accepting = TlsServer(self._socket, lambda: tls.context, lambda: http(server_state=state))
+        self.server.servers = [cast(Any, accepting)]
 
     async def stop(self) -> None:
         """Finish what is being answered, then close."""
@@ -81,7 +81,7 @@ class Service(Protocol):
 
 def listening(context: Context) -> Listening:
     """What the connections of a Redfish port share."""
-    return Listening(RedfishApp(context), set(), set(), memoryview(bytearray(_READ_BUFFER)))
+    return Listening(RedfishApp(context), set(), set())
 
 
 def redfish_listener(
@@ -90,13 +90,11 @@ def redfish_listener(
     """The Redfish port: fast lane, and its slow lane behind it. shared: with connections that come another way."""
     shared = shared or listening(context)
 
-    def protocol(*, server_state: ServerState, **_others: Any) -> Gate | RedfishProtocol:
+    def protocol(*, server_state: ServerState, **_others: Any) -> RedfishProtocol:
         server_state.connections, server_state.tasks = shared.connections, shared.tasks
-        made = RedfishProtocol(context, shared)
-        return made if tls is None else Gate(asyncio.get_running_loop(), made, tls.context)
+        return RedfishProtocol(context, shared)
 
-    # Without TLS as far as uvicorn knows: the gate comes before it.
-    return Listener(shared.app, sock, None, protocol)
+    return Listener(shared.app, sock, protocol, tls)
 
 
 class Departures:
@@ -122,7 +120,7 @@ class Departures:
 
 def admin_listener(app: ASGIApp, sock: socket.socket) -> Listener:
     """A plain HTTP port for an ASGI application."""
-    return Listener(app, sock, None, "httptools")
+    return Listener(app, sock, "httptools")
 
 
 class Housekeeper:
@@ -174,16 +172,6 @@ def raise_file_limit() -> None:
     """Allow as many open files as the system lets us have: the usual 1,024 would be 1,000 connections."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def fix_mmap_threshold() -> None:
-    """Keep glibc from raising its mmap threshold as it does once a large block was freed.
-
-    uvloop gives each TLS connection a buffer of 256 KiB and uses little of it. As a mapping of its own it costs the
-    pages that it uses; from the heap it costs what was there before: 45 instead of 23 KiB per idle connection.
-    """
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD)
 
 
 def _malloc_trim() -> Callable[[], object]:

@@ -52,6 +52,7 @@ def deliveries(monkeypatch: pytest.MonkeyPatch) -> Deliveries:
 
     monkeypatch.setattr(service, "handle", scripted)
     monkeypatch.setattr(protocol, "handle", scripted)
+    monkeypatch.setattr(protocol, "plain_get", lambda *_: None)
     monkeypatch.setattr(service, "admit", refusing)
     return made
 

@@ -13,8 +13,6 @@ import pytest
 from bmcsim.edges.http import tls
 from tests.unit.edges.conftest import CLOSE, FIRST, SECOND, SYSTEM, Connection, Server, get, serving
 
-uvloop_only = pytest.mark.asyncio(loop_factories=["uvloop"])
-
 
 async def ending(address: str, port: int, data: bytes = b"") -> str:
     """How a new connection ends: 'reset' or 'closed', or 'answered' where something comes."""
@@ -81,7 +79,6 @@ async def connect(server: Server, address: str = FIRST) -> Connection:
     return server.opened[-1]
 
 
-@uvloop_only
 async def test_a_refusal_comes_before_tls(secure: Server) -> None:
     reset_bmc(secure, SECOND)
     assert await ending(SECOND, secure.port) == "reset"
@@ -93,7 +90,6 @@ async def test_a_refusal_comes_before_tls(secure: Server) -> None:
     assert (await connection.answer()).status == 200
 
 
-@uvloop_only
 async def test_what_was_dialled_is_known_behind_tls(secure: Server) -> None:
     serials = set()
     for address in (FIRST, SECOND):
@@ -103,7 +99,6 @@ async def test_what_was_dialled_is_known_behind_tls(secure: Server) -> None:
     assert len(serials) == 2
 
 
-@uvloop_only
 async def test_many_connections_at_once_are_all_let_in(secure: Server) -> None:
     connections = await asyncio.gather(*[connect(secure) for _ in range(50)])
     for connection in connections:
@@ -112,7 +107,6 @@ async def test_many_connections_at_once_are_all_let_in(secure: Server) -> None:
     assert {answer.status for answer in answers} == {200}
 
 
-@uvloop_only
 async def test_what_is_not_tls_is_closed_and_leaves_nothing(secure: Server) -> None:
     for data in (get(SYSTEM), b"\x16\x03", b""):
         _, writer = await asyncio.open_connection(FIRST, secure.port)
@@ -126,7 +120,11 @@ async def test_what_is_not_tls_is_closed_and_leaves_nothing(secure: Server) -> N
     assert len(secure.listener.server.server_state.connections) == 1
 
 
-@uvloop_only
+async def test_what_is_not_tls_is_not_reset(secure: Server) -> None:
+    for data in (get(SYSTEM), b"\x16\x03\x01\x00\x05what?" * 100):
+        assert await ending(FIRST, secure.port, data) != "reset"
+
+
 async def test_a_client_that_does_not_answer_the_end_of_tls_keeps_nothing_waiting(secure: Server) -> None:
     """It is there and does nothing, as a process that is stopped or far away."""
     silent = socket.create_connection((FIRST, secure.port))
@@ -176,7 +174,6 @@ async def test_e27_a_bmc_takes_so_many_connections_and_another_one_is_reset(serv
     assert answer.status == 200
 
 
-@uvloop_only
 async def test_e27_connections_count_from_before_their_tls_handshake_until_they_are_gone(secure: Server) -> None:
     """180 connections at once, most of which are still in their handshake; those that never come to TLS count too."""
     limit_connections(secure, SECOND, 20)

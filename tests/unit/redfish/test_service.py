@@ -8,6 +8,7 @@ import pytest
 from bmcsim.redfish import auth, patch, writes
 from bmcsim.redfish.exchange import Head, Request, Response, head_of
 from bmcsim.redfish.service import JSON_LIMIT, BodyPlan, admit
+from bmcsim.tree.template import Body
 from tests.conftest import PASSWORD, Client, header, make_client, message_ids
 from tests.unit.redfish.conftest import (
     ACCOUNTS,
@@ -478,7 +479,7 @@ def test_an_error_in_the_short_way_or_before_a_body_is_500_too(
 ) -> None:
     dpu.get(SYSTEM)
     assert as_edge(dpu, "GET", SYSTEM, authorization=dpu.authorization).status == 200
-    monkeypatch.setattr(type(dpu.bmc), "body", failing("x"))
+    monkeypatch.setattr(Body, "render", failing("x"))
     assert as_edge(dpu, "GET", SYSTEM, authorization=dpu.authorization).status == 500
     monkeypatch.setattr(auth, "authenticate", failing("x"))
     head = head_of({b"authorization": dpu.authorization, b"content-type": b"application/json"})
