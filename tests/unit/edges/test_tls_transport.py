@@ -286,6 +286,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls_transport, "_FAREWELL_SECONDS", 0.05)
 
 
+@pytest.fixture
+def long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than any test may take."""
+    monkeypatch.setattr(tls_transport, "_FAREWELL_SECONDS", 60.0)
+
+
 class Wrapped:
     """A context whose sockets do first what a test says, one after the other, and then what they do.
 
@@ -380,9 +386,9 @@ async def test_a_handshake_that_never_comes_ends_after_its_time(monkeypatch: pyt
 
 
 async def test_the_time_of_the_handshake_is_over_with_it(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
-    monkeypatch.setattr(tls_transport, "_HANDSHAKE_SECONDS", 0.05)
+    monkeypatch.setattr(tls_transport, "_HANDSHAKE_SECONDS", 0.5)
     client, served = await site.connect()
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.6)
     served.transport.write(b"still here")
     assert await client.read() == b"still here"
 
@@ -644,18 +650,16 @@ async def test_a_client_that_does_not_answer_the_end_is_waited_for_a_moment(
             with contextlib.suppress(OSError):
                 client.sock.send(b"x" * 1000)
         await asyncio.sleep(0.002)
-    assert 0.04 < time.monotonic() - began < 1
+    assert time.monotonic() - began > 0.04
     assert served.error is None
 
 
-async def test_a_client_that_answers_the_end_is_not_waited_for(site: Site) -> None:
+async def test_a_client_that_answers_the_end_is_not_waited_for(site: Site, long: None) -> None:
     client, served = await site.connect()
     served.transport.close()
     assert await client.rest() == b""
-    began = time.monotonic()
     client.sock.close()
     await served.over.wait()
-    assert time.monotonic() - began < 0.5
 
 
 async def test_a_backlog_waits_for_a_client_however_long_it_takes(site: Site, short: None) -> None:
@@ -750,22 +754,20 @@ async def test_the_end_of_tls_alone_is_an_end(site: Site, short: None) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_a_reset_by_the_client_ends_it(site: Site, state: str) -> None:
+async def test_a_reset_by_the_client_ends_it(site: Site, long: None, state: str) -> None:
     client, served = await stuck(site, state)
     client.reset()
-    async with asyncio.timeout(0.9):  # seconds: less than the farewell
-        await served.over.wait()
+    await served.over.wait()
     if state in ("paused", "closing"):  # elsewhere older Pythons take it for an end
         assert isinstance(served.error, OSError)
 
 
-async def test_a_reset_right_behind_data_ends_it_too(site: Site) -> None:
+async def test_a_reset_right_behind_data_ends_it_too(site: Site, long: None) -> None:
     """uvloop tells of it once, together with the first of the data."""
     client, served = await site.connect()
     client.sock.send(client.records(b"one", b"two", b"three"))
     client.reset()
-    async with asyncio.timeout(0.9):
-        await served.over.wait()
+    await served.over.wait()
     assert served.data.startswith(b"one")
 
 
@@ -884,7 +886,7 @@ async def test_reading_does_not_go_on_after_the_end(site: Site, state: str) -> N
     assert served.data == b""
 
 
-async def test_a_paused_connection_that_is_closed_still_says_farewell(site: Site) -> None:
+async def test_a_paused_connection_that_is_closed_still_says_farewell(site: Site, long: None) -> None:
     client, served = await site.connect()
     served.transport.pause_reading()
     await client.send(b"unread")
@@ -892,8 +894,7 @@ async def test_a_paused_connection_that_is_closed_still_says_farewell(site: Site
     served.transport.close()
     assert await client.rest() == b"answer"
     client.sock.close()
-    async with asyncio.timeout(0.9):
-        await served.over.wait()
+    await served.over.wait()
 
 
 # what the protocol does
@@ -1201,16 +1202,18 @@ async def test_a_client_may_change_its_keys_at_any_time(site: Site) -> None:
         served = await site.last()
         served.on_data = served.transport.write
         expected = b""
+        assert openssl.process.stdout is not None
+        said = b""
         for command in (b"k\n", b"K\n", b"K\n"):
+            # One word at a time: openssl looks for commands where what it reads begins.
             await openssl.say(command)
-            await asyncio.sleep(0.05)
+            said += await openssl.process.stdout.readuntil(b"KEYUPDATE\n")
             expected += b"after %b" % command
             await openssl.say(b"after " + command)
             await until(lambda: served.data == expected)  # noqa: B023
         served.transport.write(b"and the last\n")
         served.transport.close()
-        assert openssl.process.stdout is not None
-        said = await openssl.process.stdout.read()
+        said += await openssl.process.stdout.read()
         assert said.count(b"KEYUPDATE") == 3
         assert b"after k\nafter K\nafter K\nand the last\n" in said.replace(b"KEYUPDATE\n", b"")
 
