@@ -29,6 +29,7 @@ _RECORD = 16 * 1024
 
 _HIGH, _LOW = 64 * 1024, 16 * 1024
 _LEFT_OVER = 64 * 1024
+_TURN = 128 * 1024  # bytes: encrypting megabytes would hold up everybody else for milliseconds
 _HANDSHAKE_SECONDS = 60.0
 # A client that does not answer the end of TLS must not keep a connection, or the end of the process, waiting.
 _FAREWELL_SECONDS = 1.0
@@ -203,6 +204,9 @@ class TlsTransport(asyncio.Transport):
         self._silent = False
         if self._backlog:
             self._backlog.append(memoryview(bytes(data)))
+        elif len(data) > _TURN:
+            self._backlog = deque([memoryview(bytes(data))])
+            self._flush()
         else:
             try:
                 sent = self._sock.send(data)
@@ -222,10 +226,13 @@ class TlsTransport(asyncio.Transport):
 
     def _flush(self) -> None:
         """Send what waits, and see to it that the rest is sent when it can be."""
-        backlog = self._backlog
+        backlog, turn = self._backlog, 0
         while backlog:
+            if turn >= _TURN:
+                self._loop.add_writer(self._fd, self._flush)
+                break
             try:
-                sent = self._sock.send(backlog[0])
+                sent = self._sock.send(backlog[0][:_TURN])
             except ssl.SSLWantReadError:
                 # TLS itself wants something of the client first: _readable comes back.
                 self._loop.remove_writer(self._fd)
@@ -236,6 +243,7 @@ class TlsTransport(asyncio.Transport):
             except OSError as error:
                 self._end(error)
                 return
+            turn += sent
             if sent < len(backlog[0]):
                 backlog[0] = backlog[0][sent:]
             else:

@@ -662,6 +662,16 @@ async def test_a_client_that_answers_the_end_is_not_waited_for(site: Site, long:
     await served.over.wait()
 
 
+async def test_a_long_answer_leaves_others_their_turn(site: Site) -> None:
+    client, served = await site.connect()
+    served.transport.write(some(MIB))
+    left = served.transport.get_write_buffer_size()
+    assert left > MIB - 160 * 1024
+    await asyncio.sleep(0)
+    assert await client.exactly(MIB) == some(MIB)
+    assert served.transport.get_write_buffer_size() == 0
+
+
 async def test_a_backlog_waits_for_a_client_however_long_it_takes(site: Site, short: None) -> None:
     """The moment for the farewell begins when everything has left."""
     client, served = await site.connect()
