@@ -28,7 +28,7 @@ POOL = Bar("<", 2.0)
 LEASES = Bar(">=", 1000.0)
 
 _PER_LEASE = 2
-_SILENCE = 1.5  # seconds without a request after which all have their leases, or wait for what was lost
+_SILENCE = 6.0  # seconds without a request after which all have their leases: what is lost is sent again after 4 +- 1
 _TIME_LIMIT = 150.0
 
 
