@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from bmcsim.machine.actions import Happening
 from bmcsim.tree import software
-from bmcsim.tree.compile import Tree
+from bmcsim.tree.compile import Tree, gets_of
 from bmcsim.tree.profile import Applies
 from bmcsim.tree.software import Components
 
@@ -54,8 +54,9 @@ def _tree_with(tree: Tree, versions: tuple[tuple[str, str], ...]) -> Tree:
         return tree
     moved = copy(tree)
     items = {node.uri for node in tree.software.values()}
-    moved.nodes = {uri: node for uri, node in tree.nodes.items() if uri not in items}
-    moved.nodes |= {f"{tree.inventory}/{id_}": tree.software[name] for id_, name in present.items()}
+    placed = {f"{tree.inventory}/{id_}": tree.software[name] for id_, name in present.items()}
+    moved.nodes = {uri: node for uri, node in tree.nodes.items() if uri not in items} | placed
+    moved.gets = {line: node for line, node in tree.gets.items() if node.uri not in items} | gets_of(placed)
     return moved
 
 

@@ -1,7 +1,7 @@
 """From a profile to the frozen tree: links, collections, envelopes and encoded bodies."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -325,10 +325,15 @@ def compile_tree(
         raise resources[ROOT].error("needs Links.Sessions")
     tree.service_document = odata.service_document(templates[ROOT])
     methods = {node.uri: node.allow for node in (*tree.nodes.values(), *tree.items.values())}
-    tree.gets = {b"GET %b" % uri.encode(): node for uri, node in tree.nodes.items() if uri.isascii()}
+    tree.gets = gets_of(tree.nodes)
     methods |= dict.fromkeys(tree.actions, "POST")
     tree.openapi = openapi.document(str(templates[ROOT].get("RedfishVersion", "")), methods.items())
     return tree
+
+
+def gets_of(nodes: Mapping[str, Node]) -> dict[bytes, Node]:
+    """What `Tree.gets` is for some nodes."""
+    return {b"GET %b" % uri.encode(): node for uri, node in nodes.items() if uri.isascii()}
 
 
 _LIMITS = {

@@ -442,7 +442,7 @@ class RedfishProtocol(asyncio.Protocol):
             self.transport.write(b"".join((context.ok_line(moment), lines, b"ETag: ", etag, rest, body)))
             context.metrics.observe(200, time.monotonic() - moment.mono)
             return True
-        request = Request("GET", node.uri, moment, head)
+        request = Request("GET", line[4:].decode("latin-1"), moment, head)
         response = handle(bmc, request)
         if response.delivery is not None or bmc.uncommitted is not None:
             context.note(bmc, request, response, self.transport)

@@ -5,6 +5,7 @@ import pytest
 
 from bmcsim.machine import firmware
 from bmcsim.machine.actions import Happening
+from bmcsim.tree.compile import gets_of
 from tests.conftest import Client, tree_of
 
 TREE = tree_of("dell_poweredge_r750")
@@ -31,6 +32,7 @@ def test_bmcs_of_one_version_share_a_tree_and_untouched_ones_the_profile_s() -> 
     moved = firmware.tree_with(TREE, {"uefi": "2"})
     assert moved is firmware.tree_with(TREE, {"uefi": "2"}) is not TREE
     assert len(moved.nodes) == len(TREE.nodes)
+    assert moved.gets == gets_of(moved.nodes)
     assert moved.nodes[SYSTEM] is TREE.nodes[SYSTEM]
     assert moved.nodes[f"{INVENTORY}/Current-159-2__BIOS.Setup.1-1"] is TREE.software["uefi_current"]
     dpu = tree_of("bluefield3")

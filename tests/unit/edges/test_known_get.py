@@ -1,0 +1,97 @@
+"""A GET whose header block is known is answered as one that is parsed, whatever has become of the BMC meanwhile."""
+
+import gzip
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from bmcsim.core.clock import ManualClock
+from bmcsim.edges.http.context import Context
+from bmcsim.edges.http.protocol import Listening, RedfishProtocol
+from bmcsim.fleet.build import Builder
+from bmcsim.fleet.config import default
+from bmcsim.fleet.driver import Driver
+from bmcsim.fleet.recordings import Recordings
+from bmcsim.fleet.registry import Fleet
+from bmcsim.machine.credentials import Hasher
+from bmcsim.redfish import service
+from bmcsim.redfish.exchange import Head, Request
+from tests.conftest import basic
+
+PASSWORD = "Known-Get-1"
+ROOT = "/redfish/v1"
+
+
+class Wire:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.64.0.2", 1266) if name == "sockname" else None
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+
+class Asking:
+    """An R750, and a connection to it."""
+
+    def __init__(self) -> None:
+        fleet, self.clock, self.wire = Fleet(), ManualClock(), Wire()
+        for _ in Builder(default(1, 0, host_password=PASSWORD), Hasher(), 0.0).populate(fleet):
+            pass
+        (self.bmc,) = fleet
+        self.context = Context(fleet, Driver(self.clock), self.clock)
+        self.protocol = RedfishProtocol(self.context, Listening(None, set(), set()))
+        self.protocol.connection_made(cast(Any, self.wire))
+
+    def get(self, path: str, coding: bytes = b"identity") -> tuple[int, bytes]:
+        """Status and body."""
+        self.wire.written = b""
+        fields = b"Host: x\r\nAccept-Encoding: %b\r\nAuthorization: %b\r\n" % (coding, basic("root", PASSWORD))
+        self.protocol.data_received(b"GET %b HTTP/1.1\r\n%b\r\n" % (path.encode(), fields))
+        head, _, body = self.wire.written.partition(b"\r\n\r\n")
+        return int(head[9:12]), gzip.decompress(body) if b"Content-Encoding: gzip" in head else body
+
+    def read(self, path: str) -> bytes:
+        """The body without any connection."""
+        return service.read(self.bmc, Request("GET", path, self.clock.now(), Head())).body
+
+
+def untagged(body: bytes) -> dict[str, Any]:
+    """Content without its tag, which has a suffix where it is compressed."""
+    return {name: value for name, value in orjson.loads(body).items() if name != "@odata.etag"}
+
+
+@pytest.mark.parametrize("coding", [b"identity", b"gzip"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_an_item_that_an_update_moved_is_where_it_is_now(
+    monkeypatch: pytest.MonkeyPatch, coding: bytes, recorded: bool
+) -> None:
+    asking = Asking()
+    if recorded:
+        asking.context.recorder = Recordings(lambda _on: None)
+    before = set(asking.bmc.tree.nodes)
+    assert asking.get(ROOT, coding)[0] == 200
+    asking.bmc.become(asking.clock.now(), firmware={"uefi": "2"})
+    asking.bmc.committed()
+    after = set(asking.bmc.tree.nodes)
+    moved = sorted(before - after)
+    assert len(moved) == len(after - before) == 2
+    # Also by the shortcut, which has seen these header fields: only what is no node needs the parser.
+    parsed = list[bytes]()
+    feed = RedfishProtocol._feed
+    monkeypatch.setattr(RedfishProtocol, "_feed", lambda self, data: (parsed.append(data), feed(self, data))[1])
+    for path in sorted(after):
+        status, body = asking.get(path, coding)
+        assert (status, untagged(body)) == (200, untagged(asking.read(path)))
+        assert path not in after - before or orjson.loads(body)["@odata.id"] == path
+    assert parsed == []
+    assert [asking.get(path, coding)[0] for path in moved] == [404, 404]
+    assert len(parsed) == 2
