@@ -42,6 +42,9 @@ _TITLES = {
     "lifecycle": "First login, rotation, reset of all, restore",
     "restart": "Cold start and kill -9 under exploration",
     "soak": "Soak with chaos",
+    "shards": "Several processes",
+    "status": "Status of all machines",
+    "dhcp": "Addresses",
 }
 """Benches with a table of their own, in the order of the page."""
 
