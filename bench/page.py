@@ -18,6 +18,7 @@ import orjson
 
 from bench import plot, scale, stages
 from bench.load import report as load_report
+from bench.load.phases import PHASES
 from bench.report import Bar, Measure, number
 
 _ROOT = Path(__file__).parents[1]
@@ -544,6 +545,11 @@ def _incumbent(results: Results) -> list[str]:
     return [*parts, text, _measures([measure])]
 
 
+def _phase(row: tuple[str, list[str]]) -> tuple[int, str]:
+    """Where a phase comes in the life of a site."""
+    return list(PHASES).index(row[0].partition(":")[0]), row[0]
+
+
 def _loads(results: Results, mode: str) -> list[str]:
     load = results.load.get(mode)
     how = "each BMC at its own address" if mode == "direct" else "all BMCs at one address, with Forwarded"
@@ -555,7 +561,7 @@ def _loads(results: Results, mode: str) -> list[str]:
     parts += [
         f"{commands}, {load.at[:10]}, revision {_short(load.revision)}{place}. {load.endpoints:,} BMCs, {how}; "
         f"{load.workers} workers. Latencies are those of closed loops.",
-        _table(load.head, load.rows.values()),
+        _table(load.head, [cells for _, cells in sorted(load.rows.items(), key=_phase)]),
     ]
     if load.open_loop:
         parts.append(_measures(load.open_loop))

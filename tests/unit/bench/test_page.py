@@ -149,6 +149,8 @@ def test_the_load_of_both_modes_is_the_newest_of_each_phase(tmp_path: Path) -> N
     assert results.load["direct"].rows["storm:30"][2] == "99"
     assert list(results.load["proxy"].rows) == ["health:64@60"]
     assert line(markdown(results), "| storm:30").count("|") == len(load_report.table(runs[0])[0]) + 1
+    assert markdown(results).index("| storm:30") < markdown(results).index("| look:30")
+    assert markdown(decoded(encoded(results))) == markdown(results)
 
 
 def test_a_file_that_is_no_result_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
