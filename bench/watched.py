@@ -28,7 +28,7 @@ from bmcsim.edges.http.server import Housekeeper, raise_file_limit, redfish_list
 from bmcsim.edges.http.tls import Served
 from bmcsim.fleet import config as fleet_config
 from bmcsim.fleet.build import Builder
-from bmcsim.fleet.driver import Driver
+from bmcsim.fleet.driver import TIMERS_AT_ONCE, Driver
 from bmcsim.fleet.registry import Fleet
 from bmcsim.machine import power
 from bmcsim.machine.bmc import Bmc
@@ -103,7 +103,7 @@ async def serve(options: argparse.Namespace) -> None:
         nonlocal wakes
         if wakes is not None:
             wakes.cancel()
-        wakes = loop.call_later(seconds, driver.run_due, 50)
+        wakes = loop.call_later(seconds, driver.run_due, TIMERS_AT_ONCE)
 
     driver = Driver(clock, wake)
     context = Context(fleet, driver, clock, served=listen.network)

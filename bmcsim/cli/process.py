@@ -48,7 +48,7 @@ from bmcsim.fleet.addressing import readdress
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.config import FleetConfig
 from bmcsim.fleet.dhcp_config import RelayConfig
-from bmcsim.fleet.driver import Driver
+from bmcsim.fleet.driver import TIMERS_AT_ONCE, Driver
 from bmcsim.fleet.durability import Keeper, Restorer, fingerprint
 from bmcsim.fleet.events import Hub
 from bmcsim.fleet.journal import Journal, NotSaved
@@ -63,8 +63,6 @@ from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
 from bmcsim.tree.registry_files import RegistryFiles
 from bmcsim.tree.schema_files import SchemaFiles
-
-_TIMERS_AT_ONCE = 50
 
 
 class Plan(NamedTuple):
@@ -166,7 +164,7 @@ class _Process:
     def _wake(self, seconds: float) -> None:
         if self._wakes is not None:
             self._wakes.cancel()
-        self._wakes = self._loop.call_later(seconds, self._driver.run_due, _TIMERS_AT_ONCE)
+        self._wakes = self._loop.call_later(seconds, self._driver.run_due, TIMERS_AT_ONCE)
 
     def _open(self, admin: listen.Listen | None) -> None:
         """What the system may refuse. Raises ListenError, SsdpError, RelayError and NicoError."""

@@ -42,7 +42,6 @@ from bmcsim.tree.source import ProfileError
 
 DEFAULT_LISTEN = "127.0.0.0/8:{port}"
 DEFAULT_ADMIN = "127.0.0.1:9090"
-_TIMERS_AT_ONCE = 50
 
 
 @click.command()

@@ -13,6 +13,9 @@ from bmcsim.machine.events import Event
 Wake = Callable[[float], None]
 """Ask for `run_due` to be called in so many seconds; the latest wish counts."""
 
+TIMERS_AT_ONCE = 20
+"""Timers that fire before others get a turn: less than a millisecond."""
+
 _MOST_SKIPS = 1000
 
 

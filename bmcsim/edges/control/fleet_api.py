@@ -13,6 +13,7 @@ from bmcsim.edges.control.audit import KEPT, Change
 from bmcsim.edges.control.context import Control
 from bmcsim.edges.control.endpoint import Call, ControlError, Endpoint
 from bmcsim.fleet.converters import MAX_TIME_SCALE
+from bmcsim.fleet.driver import TIMERS_AT_ONCE
 from bmcsim.fleet.leases import Leases
 from bmcsim.fleet.selection import credentials_of, state_of
 from bmcsim.machine.identity import Kind
@@ -20,7 +21,6 @@ from bmcsim.tree import profile as profiles
 from bmcsim.tree.profile import Head
 
 _LONGEST_STEP = 366 * 86400.0
-_TIMERS_AT_ONCE = 50
 
 
 class ClockView(msgspec.Struct, kw_only=True):
@@ -195,7 +195,7 @@ def endpoints(control: Control) -> list[Endpoint]:
         fired = 0
         if wanted.step is not None:
             async with steps:
-                for now in control.driver.skipping(wanted.step, _TIMERS_AT_ONCE):
+                for now in control.driver.skipping(wanted.step, TIMERS_AT_ONCE):
                     fired += now
                     await asyncio.sleep(0)
         elif wanted.paused:
