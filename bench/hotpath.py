@@ -24,7 +24,7 @@ from bmcsim.fleet.registry import Fleet
 from bmcsim.machine.credentials import Hasher
 
 MOST = 1.25
-"""A ratio above this means that something on the way of every request has become slow; it is 0.8 to 0.9."""
+"""A ratio above this means that something on the way of every request has become slow; it is 0.6 to 0.75."""
 
 _ADDRESS, _PASSWORD = "127.64.0.2", "Hot-Path-1"
 _PATH = "/redfish/v1/Chassis/System.Embedded.1/Sensors/Temp_1"

@@ -110,6 +110,22 @@ def tree_of(profile: str, variant: str = "") -> Tree:
     return _trees[key]
 
 
+class Wire:
+    """A transport that keeps what is written. dialled: its own address and port."""
+
+    def __init__(self, dialled: tuple[str, int]) -> None:
+        self.dialled, self.written = dialled, b""
+
+    def get_extra_info(self, name: str) -> Any:
+        return self.dialled if name == "sockname" else None
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+
 def profiles_where(holds: Callable[[Tree], object]) -> list[str]:
     """The names of the profiles whose trees are so: what a test that needs something is run for."""
     return [name for name in names() if holds(tree_of(name))]

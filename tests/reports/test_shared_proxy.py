@@ -14,26 +14,10 @@ from bmcsim.fleet.driver import Driver
 from bmcsim.fleet.registry import Fleet
 from bmcsim.machine.bmc import Bmc
 from bmcsim.machine.credentials import Hasher
-from tests.conftest import basic
+from tests.conftest import Wire, basic
 
 PASSWORD = "Shared-Proxy-1"
 PROXY = ("10.0.0.5", 1266)
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def get_extra_info(self, name: str) -> Any:
-        return PROXY if name == "sockname" else None
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +46,7 @@ def asked(protocol: RedfishProtocol, wire: Wire, bmc: Bmc) -> str:
 
 def test_n51_13500_bmcs_over_one_connection(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer is that of the BMC that was asked: by the parser, then by the header blocks that it has seen."""
-    clock, wire = ManualClock(), Wire()
+    clock, wire = ManualClock(), Wire(PROXY)
     context = Context(fleet, Driver(clock), clock)
     protocol = RedfishProtocol(context, Listening(None, set(), set()))
     protocol.connection_made(cast(Any, wire))

@@ -132,25 +132,20 @@ def test_the_simulator_of_dpf_is_no_operator(programs: Programs) -> None:
     assert any("dpudevices" in " ".join(line) for line in programs.asked())
 
 
-def test_a_check_that_finds_machines_fails(programs: Programs) -> None:
-    programs.says("SELECT (SELECT count", "3\t1\n")
+@pytest.mark.parametrize(
+    ("asked", "answer", "said"),
+    [
+        ("SELECT (SELECT count", "3\t1\n", "step database-check failed: it says '3\\t1'"),
+        ("exec -i", "2\n", "step vault failed: it says '2', and not '0'"),
+        ("get pods", "", "step database failed: there is no pod"),
+    ],
+    ids=["machines", "passwords", "no pod"],
+)
+def test_what_is_left_or_missing_fails_its_step(programs: Programs, asked: str, answer: str, said: str) -> None:
+    programs.says(asked, answer)
     well(programs)
     done = run("reset", "site", "--context", "lab", "--yes")
-    assert done.exit_code == 1 and "step database-check failed: it says '3\\t1'" in done.stderr
-
-
-def test_passwords_that_are_left_fail(programs: Programs) -> None:
-    programs.says("exec -i", "2\n")
-    well(programs)
-    done = run("reset", "site", "--context", "lab", "--yes")
-    assert done.exit_code == 1 and "step vault failed: it says '2', and not '0'" in done.stderr
-
-
-def test_no_pod_no_database(programs: Programs) -> None:
-    programs.says("get pods", "")
-    well(programs)
-    done = run("reset", "site", "--context", "lab", "--yes")
-    assert done.exit_code == 1 and "step database failed: there is no pod" in done.stderr
+    assert done.exit_code == 1 and said in done.stderr
 
 
 def test_parts_can_be_kept(programs: Programs) -> None:

@@ -17,33 +17,17 @@ from bmcsim.fleet.registry import Fleet
 from bmcsim.machine.credentials import Hasher
 from bmcsim.redfish import service
 from bmcsim.redfish.exchange import Head, Request
-from tests.conftest import basic
+from tests.conftest import Wire, basic
 
 PASSWORD = "Known-Get-1"
 ROOT = "/redfish/v1"
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def get_extra_info(self, name: str) -> Any:
-        return ("127.64.0.2", 1266) if name == "sockname" else None
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return False
 
 
 class Asking:
     """An R750, and a connection to it."""
 
     def __init__(self) -> None:
-        fleet, self.clock, self.wire = Fleet(), ManualClock(), Wire()
+        fleet, self.clock, self.wire = Fleet(), ManualClock(), Wire(("127.64.0.2", 1266))
         for _ in Builder(default(1, 0, host_password=PASSWORD), Hasher(), 0.0).populate(fleet):
             pass
         (self.bmc,) = fleet
