@@ -62,15 +62,13 @@ class Bmc(Telling):
     Everything that most BMCs have in common is in `shared`; an attribute that is None has not been needed yet.
     address: IPv4, dotted; '' while it has none.
     dpus: host: the BMCs of its DPUs. rack: that it is in, None where it stands free. failed_logins: since the process
-    started. load: what it is busy with, None where that has no limit. contact: when the last request came, seconds
-    since the epoch, 0 for never. requests: how many came since the process started. login: the last one that was
-    accepted, without those that repeat it unchanged. milestones: of its clients, None before the first contact.
+    started. load: what it is busy with, None where that has no limit. login: the last one that was accepted, without
+    those that repeat it unchanged. milestones: of its clients, None before the first contact.
     Methods that change something return what others have to be told; whoever owns time syncs the timers afterwards.
     """
 
     __slots__ = (
         "address",
-        "contact",
         "dpus",
         "failed_logins",
         "id",
@@ -78,7 +76,6 @@ class Bmc(Telling):
         "login",
         "milestones",
         "rack",
-        "requests",
         "sessions",
         "timers",
     )
@@ -92,8 +89,6 @@ class Bmc(Telling):
         self.sessions: Sessions | None = None
         self.timers: dict[str, Any] | None = None
         self.failed_logins: FailedLogins | None = None
-        self.contact = 0.0
-        self.requests = 0
         self.login: Login | None = None
         self.milestones: Milestones | None = None
         self.load = Load.of(shared.behaviour.request_limit, shared.behaviour.request_rate)

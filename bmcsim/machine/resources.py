@@ -114,15 +114,33 @@ def _overlay(changes: Mapping[str, Mapping[str, Any]], present: dict[str, Overri
     } or None
 
 
-class Resources:
+class _Served:
+    """What a plain GET looks at. Slots of one class lie together, so that these are in as few places as can be."""
+
+    __slots__ = ("basic_header", "contact", "overlay", "requests", "started", "steady", "tree")
+
+    basic_header: bytes
+    contact: float
+    overlay: dict[str, Override] | None
+    requests: int
+    started: float
+    steady: int | None
+    tree: Tree
+
+
+class Resources(_Served):
     """The state of one BMC and what shows it.
 
     state: what is durable. uncommitted: the state before the first change since `committed`, None without a change.
-    overlay: URI -> what the BMC changed there. basic_header, basic_account: the last Basic credentials that were
-    accepted and open every resource; empty while anything but the plain answer may be due.
+    contact: when the last request came, seconds since the epoch, 0 for never. requests: how many came since the
+    process started. overlay: URI -> what the BMC changed there. basic_header, basic_account: the last Basic
+    credentials that were accepted and open every resource; empty while anything but the plain answer may be due.
+    steady: while the system runs and no reading was set by hand, the seed of its readings; None otherwise. started: of
+    a system that was off once, when it last started, in seconds since the epoch. Both are in `state`; to look for them
+    there would be four more places in memory that are in no cache, which costs more than the reading itself.
     """
 
-    __slots__ = ("basic_account", "basic_header", "identity", "overlay", "shared", "state", "tree", "uncommitted")
+    __slots__ = ("basic_account", "identity", "shared", "state", "uncommitted")
 
     def __init__(self, identity: Identity, shared: Shared, initial: State) -> None:
         self.identity = identity
@@ -131,8 +149,11 @@ class Resources:
         self.state = initial
         self.uncommitted: State | None = None
         self.overlay = _overlay(initial.changes, {})
+        self.contact = 0.0
+        self.requests = 0
         self.basic_header = b""
         self.basic_account: Account | None = None
+        self._note_load()
 
     # state
 
@@ -184,8 +205,15 @@ class Resources:
         self.uncommitted = None
         self._show(restored)
 
+    def _note_load(self) -> None:
+        state = self.state
+        alone = state.power is Power.RUNNING and not state.readings
+        self.steady = self.identity.seed if alone else None
+        self.started = state.system_started if state.system_stopped else 0.0
+
     def _show(self, new: State) -> None:
         old, self.state = self.state, new
+        self._note_load()
         if (
             new.accounts is not old.accounts
             or new.roles is not old.roles

@@ -141,22 +141,21 @@ def value(reading: Reading) -> HoleFunction:
     uri, powered, index = reading.uri, reading.powered, reading.index
     warms = reading.follows == "heat"
     curve, activity = (_HEAT, heat) if warms else (_LOAD, load)
-    running = Power.RUNNING
 
     def shown(bmc: Bmc, moment: Moment, _item: Any) -> bytes:
         """The hash of a tuple of integers is the same in every process, unlike that of a text.
 
         The test that comes first is for the common case, in which `activity` is what the curve says.
         """
-        state, seed, second = bmc.state, bmc.identity.bmc_mac, int(moment.wall)
-        warming = warms and state.system_stopped and second - state.system_started < WARMING
-        if state.power is running and not warming and not state.readings:
+        seed, second = bmc.steady, int(moment.wall)
+        if seed is not None and not (warms and second - bmc.started < WARMING):
             active = curve[(seed * _APART + second >> _STRIDE) & _MASK]
-        elif powered and state.power.dead:
-            return b"null"
-        elif (by_hand := state.readings.get(uri)) is not None:
-            return b"%.*f" % (decimals, by_hand)
         else:
+            state, seed = bmc.state, bmc.identity.seed
+            if powered and state.power.dead:
+                return b"null"
+            if (by_hand := state.readings.get(uri)) is not None:
+                return b"%.*f" % (decimals, by_hand)
             active = activity(state, seed, second)
         level = below + hash((seed, index)) % levels + active * swing // FULL
         return grid[level + hash((seed, index, second)) % jitters]
@@ -186,11 +185,9 @@ def status(reading: Reading) -> HoleFunction:
     """Status, with State and with the Health of where the reading is between the thresholds."""
     number, limits, powered = value(reading), reading.limits, reading.powered
     safe = {judged(limits, bound) for bound in (reading.minimum, reading.maximum)} == {"OK"}
-    running = Power.RUNNING
 
     def shown(bmc: Bmc, moment: Moment, item: Any) -> bytes:
-        state = bmc.state
-        if safe and not state.readings and (not powered or state.power is running):
+        if safe and (bmc.steady is not None or (not powered and not bmc.state.readings)):
             return b'{"State":"Enabled","Health":"OK"}'
         now = number(bmc, moment, item)
         if now == b"null":

@@ -123,21 +123,23 @@ def _caller(bmc: Bmc, request: Request, path: str) -> auth.Caller:
     return caller
 
 
-def plain_get(bmc: Bmc, node: Node, authorization: bytes, moment: Moment) -> tuple[bytes, bytes, bytes] | None:
-    """What the caller that a BMC remembers gets for a GET of a node of its tree, without a query: header lines without
-    ETag, the entity tag, and the body of a 200. None where only `handle` knows the answer.
+def remembers(bmc: Bmc, authorization: bytes) -> bool:
+    """Whether these are the credentials that a BMC remembers, which `plain_get` is for."""
+    remembered = bmc.basic_header
+    return bool(remembered) and compare_digest(authorization, remembered)
+
+
+def plain_get(bmc: Bmc, node: Node, moment: Moment) -> tuple[bytes, bytes] | None:
+    """What the caller that a BMC remembers gets for a GET of a node of its tree, without a query: the entity tag and
+    the body of a 200, whose other header lines are those of the node. None where only `handle` knows the answer.
 
     It is the common case of `handle`, in the order of `_handle`, for whoever asks nothing else of it: no object is made
     for the request or the response.
     """
-    remembered = bmc.basic_header
-    if not remembered or not compare_digest(authorization, remembered):
-        return None
     try:
-        etag, body = (node.body if bmc.overlay is None else bmc.body(node)).render(bmc, moment)
+        return (node.body if bmc.overlay is None else bmc.body(node)).render(bmc, moment)
     except Exception:
         return None  # It is `handle` that says so, and logs it.
-    return node.head, etag, body
 
 
 def handle(bmc: Bmc, request: Request) -> Response:
@@ -149,8 +151,9 @@ def handle(bmc: Bmc, request: Request) -> Response:
     try:
         if head.plain and request.method == "GET" and not request.query:
             node = bmc.tree.nodes.get(request.path)
-            if node is not None and (found := plain_get(bmc, node, head.authorization, request.moment)) is not None:
-                response = Response(200, b"%bETag: %b\r\n" % found[:2], found[2])
+            known = node is not None and remembers(bmc, head.authorization)
+            if node is not None and known and (found := plain_get(bmc, node, request.moment)) is not None:
+                response = Response(200, b"%bETag: %b\r\n" % (node.head, found[0]), found[1])
                 return coding.coded(request, response) if head.gzip else response
         if bmc.milestones is None:
             # No first contact takes the short way, which is for a header that was seen before.

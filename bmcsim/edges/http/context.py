@@ -69,15 +69,25 @@ class Dropped(Exception):
 class Known:
     """A header block that was parsed before: what Redfish looks at, and the BMC that it names while the fleet stays.
 
-    peer: the other shard that has the BMC.
+    peer: the other shard that has the BMC. authorization: that of the head where nothing else in it counts for a GET,
+    None otherwise, and never empty.
     """
 
-    __slots__ = ("bmc", "fields", "head", "peer", "version")
+    __slots__ = ("authorization", "bmc", "fields", "head", "peer", "version")
 
     def __init__(self, head: Head, fields: Mapping[bytes, bytes], peer: Peer | None = None, version: int = -1) -> None:
         self.head, self.peer, self.version = head, peer, version
+        self.authorization = head.authorization or None if head.plain and not head.gzip else None
         self.fields: Mapping[bytes, bytes] = {name: fields[name] for name in _ROUTING_FIELDS if name in fields}
         self.bmc: Bmc | None = None
+
+    def remembered_by(self, bmc: Bmc) -> bool:
+        """Whether a BMC remembers the credentials. From then on both have the same object of them, which tells it
+        without a look into any of the two: they would not be in a cache."""
+        if self.authorization is None or not service.remembers(bmc, self.authorization):
+            return False
+        self.authorization = bmc.basic_header
+        return True
 
 
 class Context:

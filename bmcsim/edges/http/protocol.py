@@ -434,15 +434,14 @@ class RedfishProtocol(asyncio.Protocol):
         self.last_active = moment.mono
         bmc.contact = moment.wall
         bmc.requests += 1
-        head = known.head
-        found = None if head.gzip or context.noting else plain_get(bmc, node, head.authorization, moment)
-        if found is not None:
-            lines, etag, body = found
+        plain = (known.authorization is bmc.basic_header or known.remembered_by(bmc)) and not context.noting
+        if plain and (found := plain_get(bmc, node, moment)) is not None:
+            etag, body = found
             rest = b"\r\nContent-Length: %d\r\n\r\n" % len(body)
-            self.transport.write(b"".join((context.ok_line(moment), lines, b"ETag: ", etag, rest, body)))
+            self.transport.write(b"".join((context.ok_line(moment), node.head, b"ETag: ", etag, rest, body)))
             context.metrics.observe(200, time.monotonic() - moment.mono)
             return True
-        request = Request("GET", line[4:].decode("latin-1"), moment, head)
+        request = Request("GET", line[4:].decode("latin-1"), moment, known.head)
         response = handle(bmc, request)
         if response.delivery is not None or bmc.uncommitted is not None:
             context.note(bmc, request, response, self.transport)

@@ -16,11 +16,12 @@ from bmcsim.fleet.recordings import Recordings
 from bmcsim.fleet.registry import Fleet
 from bmcsim.machine.credentials import Hasher
 from bmcsim.redfish import service
-from bmcsim.redfish.exchange import Head, Request
+from bmcsim.redfish.exchange import Head, Request, head_of
 from tests.conftest import Wire, basic
 
 PASSWORD = "Known-Get-1"
 ROOT = "/redfish/v1"
+SYSTEMS = f"{ROOT}/Systems"
 
 
 class Asking:
@@ -79,3 +80,42 @@ def test_an_item_that_an_update_moved_is_where_it_is_now(
     assert parsed == []
     assert [asking.get(path, coding)[0] for path in moved] == [404, 404]
     assert len(parsed) == 2
+
+
+def test_credentials_are_one_object_and_equal_ones_of_other_clients_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking = Asking()
+    assert asking.get(SYSTEMS)[0] == asking.get(SYSTEMS)[0] == 200
+    assert head_of({b"authorization": basic("root", PASSWORD)}).authorization is asking.bmc.basic_header
+    (known,) = asking.context.known.values()
+    assert known.authorization is asking.bmc.basic_header
+    # As of a client whose header block came when no other of the same credentials was kept any more.
+    known.authorization = basic("root", PASSWORD)
+    assert known.authorization is not asking.bmc.basic_header
+    compared = list[bytes]()
+    remembers = service.remembers
+    monkeypatch.setattr(service, "remembers", lambda bmc, one: (compared.append(one), remembers(bmc, one))[1])
+    assert [asking.get(SYSTEMS)[0] for _ in range(3)] == [200] * 3
+    assert len(compared) == 1
+    assert known.authorization is asking.bmc.basic_header
+
+
+def test_a_bmc_that_remembers_nobody_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Least of all those that have no credentials, or wrong ones."""
+    asking = Asking()
+    plain = list[str]()
+    shown = service.plain_get
+    for place in ("bmcsim.edges.http.protocol.plain_get", "bmcsim.redfish.service.plain_get"):
+        monkeypatch.setattr(place, lambda bmc, node, moment: (plain.append(node.uri), shown(bmc, node, moment))[1])
+    for fields in (b"", b"Authorization: \r\n", b"Authorization: %b\r\n" % basic("root", "Wrong-1")):
+        for _ in range(3):
+            asking.protocol.data_received(b"GET %b HTTP/1.1\r\nHost: x\r\n%b\r\n" % (SYSTEMS.encode(), fields))
+            assert asking.wire.written.startswith(b"HTTP/1.1 401 ")
+            asking.wire.written = b""
+    assert len(asking.context.known) == 3
+    assert plain == []
+    assert [asking.get(SYSTEMS)[0] for _ in range(3)] == [200] * 3
+    assert plain == [SYSTEMS] * 2  # after the login
+    asking.bmc.set_password("root", "Other-Pass-1", asking.clock.now())
+    asking.bmc.committed()
+    assert [asking.get(SYSTEMS)[0] for _ in range(3)] == [401] * 3
+    assert plain == [SYSTEMS] * 2

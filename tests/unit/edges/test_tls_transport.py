@@ -296,7 +296,7 @@ class Wrapped:
     """A context whose sockets do first what a test says, one after the other, and then what they do.
 
     An error: it is raised instead of the call. A kind of error: it is raised after the call. A number: of the bytes
-    that the call takes.
+    that the call takes. What ssl keeps behind a socket is not there.
     """
 
     def __init__(self, **scripts: list[Exception | type[Exception] | int]) -> None:
@@ -311,6 +311,8 @@ class _Scripted:
         self.real, self.owner = sock, context
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_sslobj":
+            raise AttributeError(name)
         found = getattr(self.real, name)
         script = self.owner.scripts.get(name)
         if script is None:
@@ -350,6 +352,24 @@ async def test_both_versions_of_tls_carry_data_both_ways(site: Site, version: ss
     await served.over.wait()
     assert served.told == ["accepted", "made", "data", "lost"]
     assert served.error is None
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("context", [CONTEXT, Wrapped()], ids=["direct", "by the socket"])
+async def test_what_ssl_keeps_behind_a_socket_makes_no_difference(context: Any, clean: bool) -> None:
+    async with serving(context) as site:
+        client, served = await site.connect()
+        served.on_data = lambda data: served.transport.write(data + some(MIB))
+        await client.send(b"hello")
+        assert await client.exactly(5 + MIB) == b"hello" + some(MIB)
+        if clean:
+            await client.end()
+        else:
+            client.sock.shutdown(socket.SHUT_WR)
+        assert await client.rest() == b""
+        await served.over.wait()
+        assert served.error is None
+        assert not site.failures
 
 
 async def test_data_right_behind_the_handshake_are_not_lost(site: Site) -> None:
@@ -569,19 +589,19 @@ async def test_what_changes_after_it_was_written_is_sent_as_it_was(site: Site) -
 
 
 async def test_nothing_written_is_nothing_to_send() -> None:
-    context = Wrapped(send=[])
+    context = Wrapped(write=[])
     async with serving(context) as site:
         client, served = await site.connect()
         for nothing in (b"", bytearray(), memoryview(b"")):
             served.transport.write(nothing)
-        assert context.calls["send"] == 0
+        assert context.calls["write"] == 0
         served.transport.write(b"x")
         assert await client.read() == b"x"
         assert not served.transport.can_write_eof()
 
 
 async def test_a_write_that_openssl_takes_half_of_is_finished() -> None:
-    async with serving(Wrapped(send=[3, ssl.SSLWantWriteError(), 2])) as site:
+    async with serving(Wrapped(write=[3, ssl.SSLWantWriteError(), 2])) as site:
         client, served = await site.connect()
         served.transport.write(b"0123456789")
         served.transport.write(b"abc")
@@ -591,7 +611,7 @@ async def test_a_write_that_openssl_takes_half_of_is_finished() -> None:
 @pytest.mark.parametrize("want", [ssl.SSLWantReadError, ssl.SSLWantWriteError])
 async def test_tls_that_wants_something_before_it_writes(want: type[Exception]) -> None:
     """Where it wants to read first, what waits leaves as soon as something comes."""
-    async with serving(Wrapped(send=[want(), want()])) as site:
+    async with serving(Wrapped(write=[want(), want()])) as site:
         client, served = await site.connect()
         served.transport.write(b"answer")
         assert served.transport.get_write_buffer_size() == 6
