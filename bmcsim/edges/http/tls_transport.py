@@ -9,6 +9,8 @@ Rule 2: what was written leaves before the connection ends in order, for as long
 Rule 3: the end of TLS is told to the client, and what it still sends is read for a moment: with unread data closing
         would be a reset, which may overtake the last answer.
 Rule 4: `connection_lost` comes once and from the loop, never from inside a call of the protocol.
+Rule 5: what is written in one turn of the loop leaves at its end, one connection after the other. A client that waits
+        for several answers is then woken once, and its waking is a tenth of what an answer costs.
 """
 
 import asyncio
@@ -33,6 +35,7 @@ _TURN = 128 * 1024  # bytes: encrypting megabytes would hold up everybody else f
 _HANDSHAKE_SECONDS = 60.0
 # A client that does not answer the end of TLS must not keep a connection, or the end of the process, waiting.
 _FAREWELL_SECONDS = 1.0
+_TOGETHER = 32  # connections whose answers leave together: the first one waits for the last
 _AT_ONCE = 16  # connections: accepting hundreds would hold up those that are there
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _BREATHER_SECONDS = 1.0
@@ -83,18 +86,48 @@ def _direct(sock: ssl.SSLSocket) -> ssl.SSLSocket:
     return getattr(sock, "_sslobj", None) or sock
 
 
+class _Shared:
+    """What the connections of one listener share.
+
+    shaking: those in their handshake. held: those with something to send at the end of this turn of the loop.
+    """
+
+    __slots__ = ("_loop", "held", "shaking")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.shaking: set[TlsTransport] = set()
+        self.held: list[TlsTransport] = []
+
+    def hold(self, transport: "TlsTransport") -> None:
+        """Let a connection send what it holds at the end of the turn, or now where there are enough of them."""
+        held = self.held
+        held.append(transport)
+        if len(held) == 1:
+            self._loop.call_soon(self.send)
+        elif len(held) == _TOGETHER:
+            self.send()
+
+    def send(self) -> None:
+        """Let all of them send."""
+        held, self.held = self.held, []
+        for transport in held:
+            transport.send_held()
+
+
 class TlsTransport(asyncio.Transport):
     """The server's side of one TLS connection."""
 
     __slots__ = (
         "_backlog",
         "_fd",
+        "_held",
         "_loop",
         "_made",
         "_paused",
         "_protocol",
         "_reading",
-        "_shaking",
+        "_shared",
         "_silent",
         "_sock",
         "_state",
@@ -102,14 +135,13 @@ class TlsTransport(asyncio.Transport):
         "_tls",
     )
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol: Gated, shaking: set["TlsTransport"]
-    ) -> None:
-        """sock: accepted and not blocking. shaking: has this one in it during its handshake."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, protocol: Gated, shared: _Shared) -> None:
+        """sock: accepted and not blocking."""
         super().__init__()
         self._loop, self._sock, self._fd, self._protocol = loop, cast(ssl.SSLSocket, sock), sock.fileno(), protocol
         self._tls = self._sock
-        self._shaking = shaking
+        self._shared = shared
+        self._held: bytes | None = None
         self._state = _SHAKING
         self._backlog: deque[memoryview] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -135,7 +167,7 @@ class TlsTransport(asyncio.Transport):
             # The client is gone already.
             self._end(error)
             return
-        self._shaking.add(self)
+        self._shared.shaking.add(self)
         self._loop.add_reader(self._fd, self._shake)
         self._timer = self._loop.call_later(_HANDSHAKE_SECONDS, self.abort)
 
@@ -215,23 +247,44 @@ class TlsTransport(asyncio.Transport):
         if self._state is not _OPEN or not data:
             return
         self._silent = False
-        if self._backlog:
-            self._backlog.append(memoryview(bytes(data)))
-        elif len(data) > _TURN:
-            self._backlog = deque([memoryview(bytes(data))])
-            self._flush()
-        else:
-            try:
-                sent = self._tls.write(data)
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                sent = 0
-            except OSError as error:
-                self._end(error)
+        if not self._backlog and len(data) <= _RECORD:
+            if self._held is None:
+                self._held = bytes(data)
+                self._shared.hold(self)
                 return
-            if sent == len(data):
+            if len(self._held) + len(data) <= _RECORD:
+                self._held += data
                 return
+        self.send_held()
+        if self._state is _OPEN:
+            self._wait(memoryview(bytes(data)))
+
+    def send_held(self) -> None:
+        """Send what was held for the end of the turn."""
+        data, self._held = self._held, None
+        if data is None:
+            return
+        try:
+            sent = self._tls.write(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            sent = 0
+        except OSError as error:
+            self._end(error)
+            return
+        except Exception as error:
+            # Others are waiting for their turn behind this one.
+            self._broken(error)
+            return
+        if sent != len(data):
             # A write that OpenSSL could not finish has to be repeated with the same data.
-            self._backlog = deque([memoryview(bytes(data))[sent:]])
+            self._wait(memoryview(data)[sent:])
+
+    def _wait(self, data: memoryview) -> None:
+        """Let data wait behind what waits already."""
+        if self._backlog:
+            self._backlog.append(data)
+        else:
+            self._backlog = deque([data])
             self._flush()
         if not self._paused and self.get_write_buffer_size() > _HIGH:
             self._paused = True
@@ -272,7 +325,8 @@ class TlsTransport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         """Bytes that wait for the client."""
-        return sum([len(piece) for piece in self._backlog]) if self._backlog else 0
+        waiting = sum([len(piece) for piece in self._backlog]) if self._backlog else 0
+        return waiting + len(self._held or b"")
 
     def can_write_eof(self) -> bool:
         """No: the end of what is written is the end of the connection."""
@@ -289,6 +343,9 @@ class TlsTransport(asyncio.Transport):
         if self._state is _SHAKING:
             self.abort()
         elif self._state is _OPEN:
+            self.send_held()
+            if self._state is not _OPEN:
+                return
             self._state = _CLOSING
             self._loop.remove_reader(self._fd)
             if not self._backlog:
@@ -340,7 +397,7 @@ class TlsTransport(asyncio.Transport):
 
     def _rest(self) -> None:
         """No more events, timers included. The handshake is over if it was not."""
-        self._shaking.discard(self)
+        self._shared.shaking.discard(self)
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         if self._timer is not None:
@@ -351,7 +408,7 @@ class TlsTransport(asyncio.Transport):
         if self._state is not _OVER:
             self._state = _OVER
             self._rest()
-            self._backlog = None
+            self._backlog = self._held = None
             self._loop.call_soon(self._lost, error)
 
     def _lost(self, error: Exception | None) -> None:
@@ -382,8 +439,8 @@ class TlsServer:
     def __init__(self, sock: socket.socket, tls: Callable[[], ssl.SSLContext], protocol: Callable[[], Gated]) -> None:
         """tls: the context for the next connection."""
         self._sock, self._tls, self._protocol = sock, tls, protocol
-        self._shaking: set[TlsTransport] = set()
         self._loop = asyncio.get_running_loop()
+        self._shared = _Shared(self._loop)
         self._timer: asyncio.TimerHandle | None = None
         # Accepted sockets inherit it.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -407,14 +464,14 @@ class TlsServer:
                 self._timer = self._loop.call_later(_BREATHER_SECONDS, self._listen)
                 return
             sock.setblocking(False)
-            TlsTransport(self._loop, sock, self._protocol(), self._shaking).begin(self._tls)
+            TlsTransport(self._loop, sock, self._protocol(), self._shared).begin(self._tls)
 
     def close(self) -> None:
         """Accept no more, and end what is in its handshake. Others go on."""
         if self._timer is not None:
             self._timer.cancel()
         self._loop.remove_reader(self._sock.fileno())
-        for transport in list(self._shaking):
+        for transport in list(self._shared.shaking):
             transport.abort()
 
     async def wait_closed(self) -> None:

@@ -594,6 +594,7 @@ async def test_nothing_written_is_nothing_to_send() -> None:
         client, served = await site.connect()
         for nothing in (b"", bytearray(), memoryview(b"")):
             served.transport.write(nothing)
+        await turns()
         assert context.calls["write"] == 0
         served.transport.write(b"x")
         assert await client.read() == b"x"
@@ -620,6 +621,121 @@ async def test_tls_that_wants_something_before_it_writes(want: type[Exception]) 
             assert served.transport.get_write_buffer_size() == 6
             await client.send(b"there you are")
         assert await client.read() == b"answer"
+
+
+# what is written in one turn of the loop
+
+
+async def crowd(site: Site, count: int) -> list[tuple[Client, Recorder]]:
+    """Connections that answer each request with it."""
+    those = [await site.connect() for _ in range(count)]
+    for _, served in those:
+        served.on_data = served.transport.write
+    return those
+
+
+async def test_answers_leave_once_all_requests_that_are_there_are_read() -> None:
+    context = Wrapped(write=[])
+    async with serving(context) as site:
+        those = await crowd(site, 5)
+        before: list[int] = []
+        for _, served in those:
+            served.on_data = lambda data, one=served: (before.append(context.calls["write"]), one.transport.write(data))
+        for number, (client, _) in enumerate(those):
+            client.sock.send(client.records(b"request %d" % number))
+        for number, (client, _) in enumerate(those):
+            assert await client.read() == b"request %d" % number
+        assert before == [0] * 5
+        assert context.calls["write"] == 5
+        assert not site.failures
+
+
+async def test_the_first_of_many_does_not_wait_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_transport, "_TOGETHER", 2)
+    context = Wrapped(write=[])
+    async with serving(context) as site:
+        those = await crowd(site, 5)
+        before: list[int] = []
+        for _, served in those:
+            served.on_data = lambda data, one=served: (before.append(context.calls["write"]), one.transport.write(data))
+        for client, _ in those:
+            client.sock.send(client.records(b"request"))
+        for client, _ in those:
+            assert await client.read() == b"request"
+        assert before == [0, 0, 2, 2, 4]
+
+
+async def test_small_pieces_of_one_turn_are_one_record_and_large_ones_stay_in_order() -> None:
+    context = Wrapped(write=[])
+    async with serving(context) as site:
+        client, served = await site.connect()
+        for piece in (b"a", bytearray(b"bc"), memoryview(b"d")):
+            served.transport.write(piece)
+        assert served.transport.get_write_buffer_size() == 4
+        assert context.calls["write"] == 0
+        assert await client.read() == b"abcd"
+        assert context.calls["write"] == 1
+        assert served.transport.get_write_buffer_size() == 0
+        pieces = [some(10_000), some(6_384), b"x", some(40_000), b"y", some(16_384), b"z"]
+        for piece in pieces:
+            served.transport.write(piece)
+        whole = b"".join(pieces)
+        assert await client.exactly(len(whole)) == whole
+
+
+async def test_what_is_held_is_gone_with_an_abort(site: Site) -> None:
+    (first, aborted), (second, _) = await crowd(site, 2)
+    aborted.transport.write(b"never")
+    aborted.transport.abort()
+    assert aborted.transport.get_write_buffer_size() == 0
+    with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
+        await first.read()
+    await second.send(b"still here")
+    assert await second.read() == b"still here"
+
+
+async def test_what_is_held_leaves_before_the_end(site: Site) -> None:
+    client, served = await site.connect()
+    served.transport.write(b"last words")
+    served.transport.close()
+    assert await client.rest() == b"last words"
+
+
+async def test_a_client_that_is_gone_does_not_keep_the_others_from_theirs(site: Site) -> None:
+    those = await crowd(site, 3)
+    _, gone = those[1]
+    others = [those[0], those[2]]
+    for _, served in those:
+        served.transport.write(b"answer")
+    those[1][0].reset()
+    for client, _ in others:
+        assert await client.read() == b"answer"
+    await gone.over.wait()
+    assert isinstance(gone.error, OSError)
+    assert [served.over.is_set() for _, served in others] == [False, False]
+
+
+async def test_a_failure_to_write_does_not_keep_the_others_from_theirs() -> None:
+    async with serving(Wrapped(write=[ArithmeticError()])) as site:
+        (_, failing), (client, _) = await crowd(site, 2)
+        for served in site.protocols:
+            served.transport.write(b"answer")
+        assert await client.read() == b"answer"
+        await failing.over.wait()
+        assert [type(one["exception"]) for one in site.failures] == [ArithmeticError]
+
+
+async def test_a_protocol_that_fails_when_its_writing_pauses_does_not_keep_the_others_from_theirs() -> None:
+    async with serving(send=16384) as site:
+        client, served = await site.connect()
+        _, full = await site.connect(receive=4096)
+        full.raises.add("pause")
+        full.transport.write(b"small")
+        served.transport.write(b"answer")
+        full.transport.write(some(8 * MIB))
+        assert await client.read() == b"answer"
+        await full.over.wait()
+        assert [type(one["exception"]) for one in site.failures] == [ArithmeticError]
 
 
 # the end, by the server
