@@ -25,7 +25,7 @@ _ROOT = Path(__file__).parents[1]
 _FILE = re.compile(r"(?P<bench>[a-z0-9-]+)-\d{8}T\d{6}Z\.json")
 _TAG = re.compile(r"<(?=[A-Za-z/!])")
 _BEGIN, _END = "<!-- bench:begin -->", "<!-- bench:end -->"
-_MOST_PLOT = 150_000
+_MOST_PLOT = 200_000
 _PLOTS = "benchmarks"
 _DIGITS = 5
 

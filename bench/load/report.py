@@ -20,6 +20,7 @@ from bench.load.sampler import Sample
 from bench.report import SATURATED, Measure
 
 _TELLING = 5.0  # percent of a core from which on what a worker used says what it could do with all of it
+_POINTS = 400  # of a line that moves all the time: more are a band, and not a line
 
 _HEAD = (
     "phase",
@@ -196,7 +197,7 @@ def plots(run: Run) -> dict[str, bytes]:
 
     cpu = [
         (late.at - zero, 100 * (late.cpu - early.cpu) / (late.at - early.at))
-        for early, late in itertools.pairwise(seen)
+        for early, late in itertools.pairwise(seen[:: len(seen) // _POINTS + 1])
         if early.cpu is not None and late.cpu is not None
     ]
     drawn = {

@@ -17,7 +17,7 @@ from bmcsim.machine.identity import Identity
 from bmcsim.machine.power import Power
 from bmcsim.machine.slaac import Slaac
 from bmcsim.machine.state import Row, State, encode
-from bmcsim.tree.compile import Node, Tree
+from bmcsim.tree.compile import Node, Tree, Variation
 from bmcsim.tree.profile import Behaviour, Timings
 from bmcsim.tree.source import deep_merge
 from bmcsim.tree.template import Body, literal
@@ -96,14 +96,13 @@ def started(state: State, shared: Shared) -> State:
 
 
 class Override:
-    """What a BMC changed in one resource. template, body: made when they are first asked for."""
+    """What a BMC changed in one resource. variation: what that makes of it; made when it is first asked for."""
 
-    __slots__ = ("body", "changes", "template")
+    __slots__ = ("changes", "variation")
 
     def __init__(self, changes: Mapping[str, Any]) -> None:
         self.changes = changes
-        self.template: dict[str, Any] | None = None
-        self.body: Body | None = None
+        self.variation: Variation | None = None
 
 
 def _overlay(changes: Mapping[str, Mapping[str, Any]], present: dict[str, Override]) -> dict[str, Override] | None:
@@ -232,17 +231,20 @@ class Resources(_Served):
         """The body of a resource, with this BMC's changes."""
         if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
             return node.body
-        if override.body is None:
-            override.body = self.tree.body(self.template(node), node.uri)
-        return override.body
+        variation = override.variation or self._variation(node, override)
+        if variation.body is None:
+            variation.body = self.tree.body(variation.template, node.uri)
+        return variation.body
 
     def template(self, node: Node) -> dict[str, Any]:
         """The template of a resource, with this BMC's changes. Not to be modified."""
         if self.overlay is None or (override := self.overlay.get(node.uri)) is None:
             return node.template
-        if override.template is None:
-            override.template = deep_merge(node.template, literal(override.changes))
-        return override.template
+        return (override.variation or self._variation(node, override)).template
+
+    def _variation(self, node: Node, override: Override) -> Variation:
+        override.variation = self.tree.variation(node, override.changes)
+        return override.variation
 
     def change(self, node: Node, changes: Mapping[str, Any], moment: Moment) -> None:
         """Merge something into a resource; what equals the profile again is forgotten."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -24,7 +25,7 @@ from bmcsim.tree.reactions import DEFAULTS, Reaction
 from bmcsim.tree.registry_files import RegistryFiles
 from bmcsim.tree.schema_files import Local, SchemaFiles, Served
 from bmcsim.tree.source import ProfileError, deep_merge
-from bmcsim.tree.template import ETAG_KEY, Binder, Body, Hole, Limits, Reading, TemplateError, parse_hole
+from bmcsim.tree.template import ETAG_KEY, Binder, Body, Hole, Limits, Reading, TemplateError, literal, parse_hole
 
 ROOT = "/redfish/v1"
 _LOG_ENTRIES = "#LogEntryCollection.LogEntryCollection"
@@ -139,6 +140,16 @@ class Certificates(NamedTuple):
     described: Body
 
 
+class Variation:
+    """A resource with changes. template: not to be modified. body: encoded when somebody first asks for it."""
+
+    __slots__ = ("__weakref__", "body", "template")
+
+    def __init__(self, template: dict[str, Any]) -> None:
+        self.template = template
+        self.body: Body | None = None
+
+
 class Tree:
     """What all BMCs of one profile share.
 
@@ -187,6 +198,7 @@ class Tree:
         "software",
         "update_service",
         "updates",
+        "variations",
     )
 
     def __init__(self, head: Head, bind: Binder) -> None:
@@ -217,6 +229,20 @@ class Tree:
         self.metadata = b""
         self.openapi = b""
         self.service_document = b""
+        # Most machines of a site get the same settings: what takes 5 KiB for each change is there once for each other.
+        self.variations: WeakValueDictionary[tuple[str, bytes], Variation] = WeakValueDictionary()
+
+    def variation(self, node: Node, changes: Mapping[str, Any]) -> Variation:
+        """A resource of this tree with changes, which all who made the same ones share for as long as they need it.
+
+        changes: merged into it, JSON.
+        """
+        # A Literal, of a text that was there before, is the text.
+        key = (node.uri, msgspec.json.encode(changes, enc_hook=str))
+        found = self.variations.get(key)
+        if found is None:
+            found = self.variations[key] = Variation(deep_merge(node.template, literal(changes)))
+        return found
 
     def body(self, template: dict[str, Any], uri: str) -> Body:
         """Encode a template of this tree. Raises TemplateError for an unknown hole."""

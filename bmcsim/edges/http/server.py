@@ -29,8 +29,9 @@ _SWEEP_EVERY = 2
 _SWEPT_AT_ONCE = 200  # connections: at 13,500 a whole sweep would hold up everybody for tens of milliseconds
 _TRIM_EVERY = 30
 # Changes to thousands of BMCs at once allocate enough to start many full collections, which find nothing and block the
-# loop for tens of milliseconds each. What is garbage in cycles is young, and the other generations find it.
-_GC_THRESHOLDS = (10_000, 20, 200)
+# loop for tens of milliseconds each. What is garbage in cycles is young, and the other generations find it: in steps
+# of up to 25,000 objects, which take ten milliseconds.
+_GC_THRESHOLDS = (5_000, 5, 1_600)
 _GRACE_SECONDS = 10
 
 

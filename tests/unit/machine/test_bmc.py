@@ -1,5 +1,6 @@
 """One BMC: its overlay, its sessions, and what a boot does to it."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -107,6 +108,48 @@ def test_a_change_shows_on_this_bmc_only_and_never_in_the_tree() -> None:
     change(other, {"HTTP": {"Port": 82}})
     assert (one.get(PROTOCOL)["HTTP"]["Port"], other.get(PROTOCOL)["HTTP"]["Port"]) == (81, 82)
     assert make_client("bluefield3", index=2).get(PROTOCOL)["HTTP"]["Port"] == before["HTTP"]["Port"]
+
+
+def test_bmcs_with_the_same_changes_share_what_shows_them_for_as_long_as_they_have_them() -> None:
+    one, other = make_client("bluefield3"), make_client("bluefield3", index=1)
+    variations = one.bmc.tree.variations
+    assert one.bmc.tree is other.bmc.tree
+    gc.collect()
+    before = len(variations)
+    for client in (one, other):
+        change(client, {"NTP": {"NTPServers": ["192.0.2.1"]}})
+        change(client, {"HTTP": {"Port": 81}})
+    assert one.bmc.body(node(one)) is other.bmc.body(node(other))
+    assert one.bmc.template(node(one)) is other.bmc.template(node(other))
+    assert len(variations) == before + 1
+    change(other, {"HTTP": {"Port": 82}})
+    assert (one.get(PROTOCOL)["HTTP"]["Port"], other.get(PROTOCOL)["HTTP"]["Port"]) == (81, 82)
+    assert one.get(PROTOCOL)["NTP"] == other.get(PROTOCOL)["NTP"]
+    assert len(variations) == before + 2
+    for client in (one, other):
+        change(client, node(client).template)
+        assert client.bmc.overlay is None
+    assert len(variations) == before
+
+
+@pytest.mark.parametrize(
+    ("mine", "others"),
+    [
+        (1, 1.0),
+        (1, True),
+        (0, False),
+        (0, None),
+        (["a", "b"], ["b", "a"]),
+        ("1", 1),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ],
+)
+def test_changes_that_only_look_alike_are_shown_as_each_bmc_made_them(mine: Any, others: Any) -> None:
+    one, other = make_client("bluefield3"), make_client("bluefield3", index=1)
+    change(one, {"Oem": {"Made": mine}})
+    change(other, {"Oem": {"Made": others}})
+    shown = [client.request("GET", PROTOCOL).body for client in (one, other)]
+    assert [orjson.dumps(value) in text for value, text in zip((mine, others), shown, strict=True)] == [True, True]
 
 
 def test_holes_of_a_changed_resource_are_still_filled(dpu: Client) -> None:
