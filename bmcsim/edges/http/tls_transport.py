@@ -109,10 +109,13 @@ class _Shared:
             self.send()
 
     def send(self) -> None:
-        """Let all of them send."""
+        """Let all of them send. What may take long in a turn begins with this."""
         held, self.held = self.held, []
         for transport in held:
-            transport.send_held()
+            try:
+                transport.send_held()
+            except Exception as error:
+                transport.broken(error)
 
 
 class TlsTransport(asyncio.Transport):
@@ -153,7 +156,7 @@ class TlsTransport(asyncio.Transport):
         try:
             goes_on = self._protocol.accepted(self)
         except Exception as error:
-            self._broken(error)
+            self.broken(error)
             return
         if goes_on:
             self._begin_handshake(tls())
@@ -172,6 +175,7 @@ class TlsTransport(asyncio.Transport):
         self._timer = self._loop.call_later(_HANDSHAKE_SECONDS, self.abort)
 
     def _shake(self) -> None:
+        self._shared.send()
         try:
             self._sock.do_handshake()
         except ssl.SSLWantReadError:
@@ -213,7 +217,7 @@ class TlsTransport(asyncio.Transport):
             try:
                 self._protocol.data_received(data)
             except Exception as error:
-                self._broken(error)
+                self.broken(error)
             # uvloop tells of a reset once, together with what came before it, and watches the socket no more. Whoever
             # writes is told of it by that.
             if self._silent and self.is_reading() and self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -271,10 +275,6 @@ class TlsTransport(asyncio.Transport):
         except OSError as error:
             self._end(error)
             return
-        except Exception as error:
-            # Others are waiting for their turn behind this one.
-            self._broken(error)
-            return
         if sent != len(data):
             # A write that OpenSSL could not finish has to be repeated with the same data.
             self._wait(memoryview(data)[sent:])
@@ -292,6 +292,7 @@ class TlsTransport(asyncio.Transport):
 
     def _flush(self) -> None:
         """Send what waits, and see to it that the rest is sent when it can be."""
+        self._shared.send()
         backlog, turn = self._backlog, 0
         while backlog:
             if turn >= _TURN:
@@ -384,7 +385,10 @@ class TlsTransport(asyncio.Transport):
         """End the connection at once."""
         self._end(None)
 
-    def _broken(self, error: Exception) -> None:
+    def broken(self, error: Exception) -> None:
+        """End the connection because of an error that nobody foresaw. What was written in this turn still leaves."""
+        with contextlib.suppress(Exception):
+            self.send_held()
         context = {"message": "a protocol failed", "exception": error, "transport": self, "protocol": self._protocol}
         self._loop.call_exception_handler(context)
         self._end(error)
@@ -393,7 +397,7 @@ class TlsTransport(asyncio.Transport):
         try:
             call(*arguments)
         except Exception as error:
-            self._broken(error)
+            self.broken(error)
 
     def _rest(self) -> None:
         """No more events, timers included. The handshake is over if it was not."""

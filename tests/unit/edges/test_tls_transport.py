@@ -683,6 +683,14 @@ async def test_small_pieces_of_one_turn_are_one_record_and_large_ones_stay_in_or
         assert await client.exactly(len(whole)) == whole
 
 
+async def test_a_small_piece_that_leaves_by_halves_stays_before_a_large_one() -> None:
+    async with serving(Wrapped(write=[3, ssl.SSLWantWriteError()])) as site:
+        client, served = await site.connect()
+        served.transport.write(b"abcdef")
+        served.transport.write(some(20_000))
+        assert await client.exactly(20_006) == b"abcdef" + some(20_000)
+
+
 async def test_what_is_held_is_gone_with_an_abort(site: Site) -> None:
     (first, aborted), (second, _) = await crowd(site, 2)
     aborted.transport.write(b"never")
@@ -715,14 +723,42 @@ async def test_a_client_that_is_gone_does_not_keep_the_others_from_theirs(site: 
     assert [served.over.is_set() for _, served in others] == [False, False]
 
 
-async def test_a_failure_to_write_does_not_keep_the_others_from_theirs() -> None:
-    async with serving(Wrapped(write=[ArithmeticError()])) as site:
+@pytest.mark.parametrize("waited", [False, True])
+async def test_a_failure_to_write_does_not_keep_the_others_from_theirs(waited: bool) -> None:
+    wait: list[Exception | type[Exception] | int] = [ssl.SSLWantWriteError()] if waited else []
+    async with serving(Wrapped(write=[*wait, ArithmeticError()])) as site:
         (_, failing), (client, _) = await crowd(site, 2)
         for served in site.protocols:
             served.transport.write(b"answer")
         assert await client.read() == b"answer"
         await failing.over.wait()
         assert [type(one["exception"]) for one in site.failures] == [ArithmeticError]
+
+
+async def test_what_was_answered_leaves_although_the_next_request_breaks_the_connection(site: Site) -> None:
+    client, served = await site.connect()
+    served.on_data = served.transport.write
+    served.raises.add("data")
+    await client.send(b"request")
+    assert await client.read() == b"request"
+    await served.over.wait()
+    assert len(site.failures) == 1
+    site.failures.clear()
+
+
+async def test_answers_do_not_wait_for_handshakes_or_long_ones() -> None:
+    context = Wrapped(write=[])
+    async with serving(context) as site:
+        client, served = await site.connect()
+        await site.tcp()
+        await until(lambda: len(site.protocols) == 2)
+        shaking = site.protocols[-1].transport
+        for number, long in enumerate((shaking._shake, shaking._flush)):
+            served.transport.write(b"answer")
+            assert context.calls["write"] == number
+            long()
+            assert context.calls["write"] == number + 1
+            assert await client.read() == b"answer"
 
 
 async def test_a_protocol_that_fails_when_its_writing_pauses_does_not_keep_the_others_from_theirs() -> None:
