@@ -104,7 +104,7 @@ class Master:
             self._runner.send_message("report", {}, client)
         self._wait("the workers to report", lambda: len(self._tallies) == plan.workers, _READY)
         self._look()
-        self._progress(step.name, seconds)
+        self._progress(step.name, seconds, through=True)
         if sys.stderr.isatty():
             print(file=sys.stderr)
         return self._result(number, wall, seconds, through)
@@ -133,11 +133,13 @@ class Master:
         self._instants.append(self._instant(now - self._seen, stats.num_failures - self._failed, moment - self._looked))
         self._seen, self._failed, self._looked = now, stats.num_failures, moment
 
-    def _progress(self, name: str, seconds: float) -> None:
+    def _progress(self, name: str, seconds: float, *, through: bool = False) -> None:
+        """Rate and p99 are those of the last second, and of the whole phase when it is through."""
         now, sent = self._instants[-1], self._runner.stats.total.num_requests
+        rate, p99 = (sent / seconds, percentile(self._seen, 99)) if through else (now.rate, now.p99)
         line = (
-            f"{name}: {seconds:.0f} s, {sent:,} requests, {now.rate:,.0f}/s, p99 {now.p99:.0f} ms, "
-            f"{self._failed:,} failed"
+            f"{name}: {'through after ' if through else ''}{seconds:.0f} s, {sent:,} requests, {rate:,.0f}/s, "
+            f"p99 {p99:.0f} ms, {self._failed:,} failed"
         )
         lively = sys.stderr.isatty()
         print(f"\r{line:<100}" if lively else line, end="" if lively else "\n", file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
 """The locust users: each runs the scripts of one client, over the connections that this client would have."""
 
 import base64
+import select
 import ssl
 import time
 from collections import Counter
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 
 import gevent
 import orjson
+from gevent.monkey import get_original
 from gevent.pool import Group
 from geventhttpclient.client import HTTPClientPool
 from locust import FastHttpUser, task
@@ -21,6 +23,7 @@ from bench.load.rota import Rota
 
 _AGENT = "nv-redfish/v1"
 _TEXTS = 20
+_poll = get_original("select", "poll")
 _NAP = 0.25  # longest sleep of an idle user, so that it notices the end of its phase
 
 
@@ -57,9 +60,31 @@ class Stage:
         self.pool = connections(users * clients.FAN_OUT if proxy else clients.FAN_OUT)
 
 
+class _Pool(HTTPClientPool):
+    """Keeps connections also where there are more than a thousand.
+
+    Its own look at a kept one uses select(2), which takes no descriptor from 1024 on: all of those count as broken, and
+    each request makes a connection.
+    """
+
+    def get_client(self, url: Any) -> Any:
+        client = super().get_client(url)
+        client._connection_pool._is_socket_alive = _is_alive
+        return client
+
+
+def _is_alive(sock: Any) -> bool:
+    """Whether a kept connection can be used: one that has something to read has ended."""
+    if sock is None or sock.fileno() < 0:
+        return False
+    poll = _poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
 def connections(concurrency: int) -> HTTPClientPool:
     """Connections that verify no certificate, as no client of NICo does."""
-    return HTTPClientPool(
+    return _Pool(
         concurrency=concurrency,
         insecure=True,
         ssl_context_factory=_any_certificate,

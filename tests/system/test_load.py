@@ -51,6 +51,30 @@ def test_two_phases_over_two_workers_and_a_shared_address(tmp_path: Path) -> Non
     assert len(list(tmp_path.glob("*.html"))) == 1
 
 
+def test_connections_are_kept_however_many_there_are() -> None:
+    """Behind the 1024 descriptors that select(2) takes, too."""
+    script = """
+import gevent.monkey
+gevent.monkey.patch_all()
+import os, socket
+from bench.load.users import connections
+held = [os.dup(0) for _ in range(1100)]
+one, other = socket.socketpair()
+assert one.fileno() > 1024
+pool = connections(1).get_client("https://127.0.0.1:1")._connection_pool
+assert pool._is_socket_alive(one)
+other.send(b"x")
+assert not pool._is_socket_alive(one)
+other.close()
+assert not pool._is_socket_alive(one)
+one.close()
+assert not pool._is_socket_alive(one) and not pool._is_socket_alive(None)
+"""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 4096))\n"
+    done = subprocess.run([interpreter(), "-c", limit + script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_bmc_that_is_not_there_is_found(tmp_path: Path) -> None:
     endpoints = tmp_path / "endpoints"
     endpoints.write_text("127.0.0.1:9\n")

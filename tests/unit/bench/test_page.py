@@ -23,12 +23,18 @@ READY = Measure("start to all ready", 0.5, "s", Bar("<", 3.0), [0.4, 0.5])
 
 
 def saved(
-    out: Path, name: str, measures: Sequence[Measure], *words: str, at: str = "20300102T030405Z", **settings: object
+    out: Path,
+    name: str,
+    measures: Sequence[Measure],
+    *words: str,
+    at: str = "20300102T030405Z",
+    python: str = "3.11.7",
+    **settings: object,
 ) -> None:
     run = {
         "at": f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[9:11]}:00:00+00:00",
         "command": words or [name],
-        "machine": {**MACHINE, "load_average": [0.25, 0, 0], "revision": "0123456789abcdef-dirty"},
+        "machine": {**MACHINE, "python": python, "load_average": [0.25, 0, 0], "revision": "0123456789abcdef-dirty"},
         "settings": {"hosts": 4500, "dpus": 2, "bmcs": 13500, **settings},
         "measures": measures,
     }
@@ -65,6 +71,16 @@ def test_the_newest_run_that_was_meant_counts(tmp_path: Path) -> None:
     saved(tmp_path, "density", [Measure("quick", 1, "s")], at="20300104T030405Z", quick=True)
     saved(tmp_path, "density", [Measure("old quick", 1, "s")], "density", "--quick", at="20300105T030405Z")
     assert [one.name for one in collect(tmp_path).runs["density"].measures] == ["new"]
+
+
+def test_a_machine_on_which_nothing_was_measured_any_more_is_not_shown(tmp_path: Path) -> None:
+    saved(tmp_path, "density", [READY], at="20300102T030405Z", python="3.11.2")
+    saved(tmp_path, "storm", [READY], at="20300102T030405Z", python="3.12.1")
+    saved(tmp_path, "density", [READY], at="20300103T030405Z", python="3.13.0")
+    results = collect(tmp_path)
+    assert [machine["python"] for machine in results.machines] == ["3.13.0", "3.12.1"]
+    assert [results.runs[bench].machine for bench in ("density", "storm")] == [0, 1]
+    assert "## Machine 3" not in markdown(results)
 
 
 def test_what_was_collected_before_stays_until_something_newer_comes(tmp_path: Path) -> None:
