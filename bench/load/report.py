@@ -182,9 +182,17 @@ def plots(run: Run) -> dict[str, bytes]:
         for axes, (unit, drawn) in zip(figure.subplots(len(lines), squeeze=False)[:, 0], lines.items(), strict=True):
             for label, at, values in drawn:
                 axes.plot(at, values, label=label, linewidth=1)
-            for phase in run.phases:
+            for number, phase in enumerate(run.phases):
                 axes.axvline(phase.began - zero, color="grey", linewidth=0.5)
-                axes.annotate(phase.name, (phase.began - zero, 1), xycoords=("data", "axes fraction"), fontsize=7)
+                # The names of short phases would lie over each other.
+                axes.annotate(
+                    phase.name,
+                    (phase.began - zero, 1),
+                    xytext=(0, 1 + 8 * (number % 3)),
+                    xycoords=("data", "axes fraction"),
+                    textcoords="offset points",
+                    fontsize=7,
+                )
             axes.set_ylabel(unit)
             axes.margins(x=0.01, y=0.15)
             axes.set_ylim(bottom=0)
