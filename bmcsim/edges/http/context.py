@@ -212,8 +212,9 @@ class Context:
             return  # The parser has to see, and count, each request.
         if self.access is not None and FIELD in block.lower():
             return  # The id is one of the request, and goes back with its answer.
-        if len(self.known) >= _KNOWN_BLOCKS:
-            for old in list(self.known)[: _KNOWN_BLOCKS // 2]:
+        # Two clients of each BMC have a block each for it.
+        if len(self.known) >= max(_KNOWN_BLOCKS, 2 * len(self.fleet)):
+            for old in list(self.known)[: len(self.known) // 2]:
                 del self.known[old]
         self.known[block] = known
 

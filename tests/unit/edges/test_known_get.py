@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from bmcsim.core.clock import ManualClock
-from bmcsim.edges.http.context import Context
+from bmcsim.edges.http.context import Context, Known
 from bmcsim.edges.http.protocol import Listening, RedfishProtocol
 from bmcsim.fleet.build import Builder
 from bmcsim.fleet.config import default
@@ -119,3 +119,20 @@ def test_a_bmc_that_remembers_nobody_lets_nobody_in(monkeypatch: pytest.MonkeyPa
     asking.bmc.committed()
     assert [asking.get(SYSTEMS)[0] for _ in range(3)] == [401] * 3
     assert plain == [SYSTEMS] * 2
+
+
+@pytest.mark.parametrize(("dpus", "most"), [(0, 4), (2, 6)])
+def test_of_too_many_header_blocks_the_newest_stay_and_each_bmc_may_have_two(
+    monkeypatch: pytest.MonkeyPatch, dpus: int, most: int
+) -> None:
+    monkeypatch.setattr("bmcsim.edges.http.context._KNOWN_BLOCKS", 4)
+    fleet, clock = Fleet(), ManualClock()
+    for _ in Builder(default(1, dpus), Hasher(), 0.0).populate(fleet):
+        pass
+    context = Context(fleet, Driver(clock), clock)
+    blocks = [b"Host: %d\r\n\r\n" % number for number in range(most + 1)]
+    for block in blocks[:most]:
+        context.remember(block, Known(Head(), {}))
+    assert list(context.known) == blocks[:most]
+    context.remember(blocks[most], Known(Head(), {}))
+    assert list(context.known) == blocks[most // 2 :]
