@@ -178,6 +178,13 @@ class Client:
         await self.raw(self._out.read())
         self.sock.shutdown(socket.SHUT_WR)
 
+    async def leave(self, clean: bool) -> None:
+        """End its side, where that is not clean without the end of TLS."""
+        if clean:
+            await self.end()
+        else:
+            self.sock.shutdown(socket.SHUT_WR)
+
     def reset(self) -> None:
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self.sock.close()
@@ -362,10 +369,7 @@ async def test_what_ssl_keeps_behind_a_socket_makes_no_difference(context: Any, 
         served.on_data = lambda data: served.transport.write(data + some(MIB))
         await client.send(b"hello")
         assert await client.exactly(5 + MIB) == b"hello" + some(MIB)
-        if clean:
-            await client.end()
-        else:
-            client.sock.shutdown(socket.SHUT_WR)
+        await client.leave(clean)
         assert await client.rest() == b""
         await served.over.wait()
         assert served.error is None
@@ -903,10 +907,7 @@ async def test_aborting_ends_it_at_once_and_tells_from_the_loop(site: Site, stat
 @pytest.mark.parametrize("clean", [True, False])
 async def test_an_end_by_the_client_ends_the_connection(site: Site, clean: bool) -> None:
     client, served = await site.connect()
-    if clean:
-        await client.end()
-    else:
-        client.sock.shutdown(socket.SHUT_WR)
+    await client.leave(clean)
     assert await client.rest() == b""
     await served.over.wait()
     assert served.error is None
@@ -917,10 +918,7 @@ async def test_a_client_that_has_said_everything_still_gets_what_waits(site: Sit
     client, served = await site.connect()
     served.on_data = lambda _data: served.transport.write(some(8 * MIB))
     await client.send(b"request")
-    if clean:
-        await client.end()
-    else:
-        client.sock.shutdown(socket.SHUT_WR)
+    await client.leave(clean)
     assert await client.rest() == some(8 * MIB)
     await served.over.wait()
     assert served.error is None
